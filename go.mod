@@ -1,0 +1,3 @@
+module github.com/rlgen/rlgen
+
+go 1.26

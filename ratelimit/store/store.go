@@ -1,0 +1,66 @@
+// Package store says what a store of counts is: what it is asked, what it answers, and how it fails.
+//
+// The packages memstore and redisstore are stores; storetest has the tests that every store passes.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Store keeps the counts behind limits and decides calls. It is safe for concurrent use.
+type Store interface {
+	// Take decides one call: it is allowed only if every request has room, and then every request is
+	// charged; if any has none, nothing is charged. Keys of one call are distinct.
+	//
+	// With detail, the outcome's rules carry remaining and reset-after; without it the store may leave
+	// them zero.
+	//
+	// An error means that the call is not decided, and is an [*Error] or the context's own. Take
+	// returns once ctx is done.
+	Take(ctx context.Context, requests []Request, detail bool) (Outcome, error)
+
+	// GiveBack returns what an allowed Take charged, as if the call had never been made. Giving back twice, or
+	// after the permits have left their windows, does nothing.
+	GiveBack(ctx context.Context, receipt Receipt) error
+}
+
+// Request asks one limit for permits.
+type Request struct {
+	Key       string
+	Algorithm rules.Algorithm
+	Rules     []rules.Rule // not changed by the store, nor by the caller afterwards
+	Cost      int64        // 0 asks without charging; never negative
+}
+
+// Outcome is what a store answers to one Take.
+type Outcome struct {
+	Allowed bool
+	// Rules has an answer for every rule of every request, in the order of the requests and of their rules.
+	Rules []RuleOutcome
+	// Receipt gives back what was charged; it is of no use where Allowed is false.
+	Receipt Receipt
+}
+
+// RuleOutcome is what one rule answers.
+type RuleOutcome struct {
+	// Remaining is the cost that would pass now, after this call.
+	Remaining int64
+	// RetryAfter is how long until the same cost passes if nobody else asks: zero if the rule allowed
+	// the call, [Never] if the cost is more than the rule's count.
+	RetryAfter time.Duration
+	// ResetAfter is how long until the rule has all of its count again if nobody else asks.
+	ResetAfter time.Duration
+}
+
+// Never is the RetryAfter of a cost that no waiting makes pass.
+const Never time.Duration = 1<<63 - 1
+
+// Receipt is a store's own record of what one Take charged. The zero Receipt charged nothing.
+type Receipt struct {
+	Requests []Request
+	// ID names the admission in the store.
+	ID uint64
+}

@@ -1,0 +1,48 @@
+package rules
+
+import "time"
+
+// Rule admits Count permits in any window of length Window.
+type Rule struct {
+	Count  int64
+	Window time.Duration
+}
+
+// Limit is one directive line: all of its Rules count the same calls of the same id, and a call passes
+// if every rule has room for it.
+type Limit struct {
+	Kind  Kind
+	Rules []Rule
+
+	Algorithm Algorithm
+
+	// By, Cost and When are Go expressions over the method's parameters, as written; empty where the
+	// directive has none.
+	By, Cost, When string
+
+	// Name is the handle of the limit in errors, metrics and overrides; empty for the default, which
+	// [Policy.Name] gives.
+	Name string
+	// Bucket is shared by the limits that count together; empty for a bucket of the method's own.
+	Bucket string
+	// Prefix is the first part of the key; empty for [DefaultPrefix].
+	Prefix string
+
+	Missing Missing
+	OnFail  OnFail
+}
+
+// Policy is what stands over one method: limits that a call must all pass.
+type Policy struct {
+	// Package is the import path of the package that declares the type.
+	Package string
+	// Type is the type's name behind its package's name: "orders.Orders".
+	Type string
+	// Method is the method's name.
+	Method string
+
+	Limits []Limit
+}
+
+// DefaultPrefix is the first part of a key where no directive names another.
+const DefaultPrefix = "rl"
