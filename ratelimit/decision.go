@@ -1,0 +1,117 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Decision is the answer to one call.
+type Decision struct {
+	// Policy is what stands over the method that was called.
+	Policy *rules.Policy
+	// Allowed says whether the call may proceed. If not, nothing was charged.
+	Allowed bool
+	// RetryAfter is how long until the same call would pass if nobody else called: the longest wait of all the
+	// rules that deny it, zero if it is allowed.
+	RetryAfter time.Duration
+	// Limits has the limits that applied, in the policy's order.
+	Limits []LimitDecision
+	// Degraded is why the store could not decide; nil if it did.
+	Degraded error
+	// Elapsed is how long the decision took.
+	Elapsed time.Duration
+}
+
+// LimitDecision is what one limit said.
+type LimitDecision struct {
+	// Index is the limit's place in the policy's Limits.
+	Index int
+	// Key is the key that the limit counts under. It holds the caller's id: keep it out of logs, metrics and answers.
+	Key string
+	// Cost is how many permits the call asked for.
+	Cost int64
+	// Source says who decided.
+	Source Source
+	// Allowed says whether this limit had room.
+	Allowed bool
+	// Rules has the answers of the limit's rules, in their order; empty where Source is [SourceOpen].
+	Rules []RuleDecision
+}
+
+// RuleDecision is what one rule said.
+type RuleDecision struct {
+	// Rule is the rule as it was applied: where this process decided alone, its share of the count.
+	Rule rules.Rule
+	// Allowed says whether this rule had room.
+	Allowed bool
+	// Remaining is the cost that would pass now, after this call.
+	Remaining int64
+	// RetryAfter is how long until the same cost passes if nobody else asks, zero if it does now.
+	RetryAfter time.Duration
+	// ResetAfter is how long until all of the count is free again if nobody else asks.
+	ResetAfter time.Duration
+}
+
+// Source says who decided a limit.
+type Source uint8
+
+const (
+	// SourceStore: the limiter's store.
+	SourceStore Source = iota
+	// SourceLocal: this process alone, because the store could not decide.
+	SourceLocal
+	// SourceOpen: nobody; the store could not decide and the limit's onfail is open.
+	SourceOpen
+)
+
+func (s Source) String() string {
+	switch s {
+	case SourceStore:
+		return "store"
+	case SourceLocal:
+		return "local"
+	case SourceOpen:
+		return "open"
+	}
+	return "unknown"
+}
+
+// Observer is told of every decision. Observe runs on the caller's goroutine before the call goes on, so it is to
+// return at once; it is called concurrently.
+type Observer interface {
+	// Observe gets the decision and the error that the caller gets, nil if the call may proceed. Where the error came
+	// before any decision (no identity, a cost that no limit can meet, a done context), d has no limits.
+	Observe(ctx context.Context, d *Decision, err error)
+}
+
+// worst returns the rule that denies for the longest, as indexes into d.Limits and its Rules, -1 if none denies.
+func (d *Decision) worst() (limit, rule int) {
+	limit, rule = -1, -1
+	var wait time.Duration
+	for i := range d.Limits {
+		for j := range d.Limits[i].Rules {
+			if r := &d.Limits[i].Rules[j]; !r.Allowed && r.RetryAfter > wait {
+				limit, rule, wait = i, j, r.RetryAfter
+			}
+		}
+	}
+	return limit, rule
+}
+
+// Permit is what an allowed call was granted. The zero Permit holds nothing.
+type Permit struct {
+	store   store.Store
+	receipt store.Receipt
+}
+
+// GiveBack returns the permits, as if the call had never been made. Giving back twice, or after the rules'
+// windows, does nothing. The error is the store's.
+func (p Permit) GiveBack(ctx context.Context) error {
+	if p.store == nil {
+		return nil
+	}
+	return p.store.GiveBack(ctx, p.receipt)
+}

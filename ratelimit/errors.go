@@ -1,0 +1,114 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Classes of the errors that a limited call returns before the method runs; ask with [errors.Is]. A context that is done
+// is not among them: its own error is returned.
+var (
+	// ErrExceeded: a limit has no room for the call. The error is an [*ExceededError].
+	ErrExceeded = errors.New("rate limit exceeded")
+	// ErrUnavailable: the store could not decide, and a limit says onfail=closed.
+	ErrUnavailable = errors.New("rate limit store unavailable")
+	// ErrNoIdentity: a limit counts by an id that the call does not carry, and says missing=deny.
+	ErrNoIdentity = errors.New("no identity to limit by")
+	// ErrCost: the call's cost is negative, or more than a limit can ever allow. Waiting does not help.
+	ErrCost = errors.New("cost cannot be met")
+	// ErrMisconfigured: the store refuses to decide until somebody mends it, or the wrapper does not fit its
+	// policy. It is returned whatever onfail says.
+	ErrMisconfigured = errors.New("rate limiting is misconfigured")
+)
+
+// ExceededError is a call that a limit denied. It names the limit and the wait, and never the caller.
+type ExceededError struct {
+	Policy *rules.Policy
+	// Limit is the limit's place in Policy.Limits, and Rule the rule that denies for the longest.
+	Limit int
+	Rule  rules.Rule
+	// Remaining is the cost that the rule would have allowed.
+	Remaining int64
+	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero.
+	RetryAfter time.Duration
+}
+
+// Name is the name of the limit, as errors, metrics and overrides use it.
+func (e *ExceededError) Name() string { return e.Policy.Name(e.Limit) }
+
+// Kind says whose calls the limit counts.
+func (e *ExceededError) Kind() rules.Kind { return e.Policy.Limits[e.Limit].Kind }
+
+func (e *ExceededError) Error() string {
+	return fmt.Sprintf("%s %s: %v: %v allows %v, retry after %v",
+		e.Policy.Type, e.Policy.Method, ErrExceeded, e.Kind(), e.Rule, e.RetryAfter)
+}
+
+// Is reports whether target is [ErrExceeded].
+func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
+
+// StatusCode is 429, for HTTP stacks that ask errors for their status.
+func (e *ExceededError) StatusCode() int { return http.StatusTooManyRequests }
+
+// Headers has Retry-After in whole seconds, rounded up, for HTTP stacks that ask errors for their headers.
+func (e *ExceededError) Headers() http.Header {
+	h := make(http.Header, 1)
+	if e.RetryAfter != store.Never {
+		h.Set("Retry-After", strconv.FormatInt(RetrySeconds(e.RetryAfter), 10))
+	}
+	return h
+}
+
+// RetrySeconds is wait in whole seconds, rounded up and at least 1, as an HTTP Retry-After has it.
+func RetrySeconds(wait time.Duration) int64 {
+	s := int64(wait / time.Second)
+	if wait%time.Second > 0 {
+		s++
+	}
+	return max(1, s)
+}
+
+// callError is a call that failed for another reason than an exceeded limit.
+type callError struct {
+	policy *rules.Policy
+	limit  int // -1 if no single limit is to blame
+	class  error
+	cause  error // may be nil
+}
+
+func (e *callError) Error() string {
+	text := e.policy.Type + " " + e.policy.Method + ": " + e.class.Error()
+	if e.limit >= 0 {
+		text += ": limit " + strconv.Quote(e.policy.Name(e.limit))
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+func (e *callError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.class}
+	}
+	return []error{e.class, e.cause}
+}
+
+// StatusCode is the HTTP status that suits the error.
+func (e *callError) StatusCode() int {
+	switch e.class {
+	case ErrUnavailable:
+		return http.StatusServiceUnavailable
+	case ErrNoIdentity:
+		return http.StatusUnauthorized
+	case ErrCost:
+		return http.StatusTooManyRequests
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,277 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// GeneratedV1 is there as long as this package serves code that was generated for version 1 of it. Generated files name
+// it, so that code and package that do not fit together do not compile.
+const GeneratedV1 = true
+
+// Guard decides the calls of one method. It is safe for concurrent use; [Limiter.Guard] makes it.
+type Guard struct {
+	limiter *Limiter
+	policy  *rules.Policy
+	limits  []limit
+}
+
+// limit is a limit of the policy, prepared.
+type limit struct {
+	*rules.Limit
+	keyer
+	share []rules.Rule // what this process may allow when it decides alone
+	most  int64        // the largest cost that can ever be allowed
+}
+
+// Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
+// other classes. It takes no inputs, or one for each limit of the policy, in its order.
+//
+// The identity is that of ctx. If ctx is done, the error is its cause and nothing is sent; if ctx ends while the store
+// is asked, the call may have been charged.
+func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
+	d, permit, err := g.decide(ctx, in, g.limiter.observer != nil)
+	if err == nil {
+		err = g.denied(&d)
+	}
+	return permit, err
+}
+
+// Decide is Take for callers who want to know what each rule said. A denied call is a Decision, not an error.
+func (g *Guard) Decide(ctx context.Context, in ...Input) (Decision, Permit, error) {
+	return g.decide(ctx, in, true)
+}
+
+// denied returns the error of a call that d denies, nil if it is allowed.
+func (g *Guard) denied(d *Decision) error {
+	if d.Allowed {
+		return nil
+	}
+	i, j := d.worst()
+	if i < 0 {
+		return g.fail(-1, ErrMisconfigured, errors.New("the store denied the call and named no rule"))
+	}
+	worst := &d.Limits[i].Rules[j]
+	return &ExceededError{
+		Policy:     g.policy,
+		Limit:      d.Limits[i].Index,
+		Rule:       worst.Rule,
+		Remaining:  worst.Remaining,
+		RetryAfter: worst.RetryAfter,
+	}
+}
+
+// decide takes one call through identity, key, store and fallback to its decision.
+func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, Permit, error) {
+	d := Decision{Policy: g.policy}
+	observer := g.limiter.observer
+	if observer == nil {
+		permit, err := g.ask(ctx, in, detail, &d)
+		return d, permit, err
+	}
+	start := time.Now()
+	permit, err := g.ask(ctx, in, detail, &d)
+	d.Elapsed = time.Since(start)
+	seen := err
+	if seen == nil {
+		seen = g.denied(&d)
+	}
+	observer.Observe(ctx, &d, seen)
+	return d, permit, err
+}
+
+func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (Permit, error) {
+	if ctx.Err() != nil {
+		return Permit{}, g.ended(ctx)
+	}
+	c, err := g.call(ctx, in)
+	if err != nil {
+		return Permit{}, err
+	}
+	if len(c.requests) == 0 {
+		d.Allowed = true
+		return Permit{}, nil
+	}
+	from := g.limiter.store
+	outcome, err := from.Take(ctx, c.requests, detail)
+	if err == nil {
+		g.limiter.outage.decided(g.limiter.log)
+		return g.answer(d, c, from, SourceStore, outcome)
+	}
+	if ctx.Err() != nil {
+		return Permit{}, g.ended(ctx)
+	}
+	return g.withoutStore(ctx, c, err, detail, d)
+}
+
+// call is what one call asks: a request per limit that applies, and which limits those are.
+type call struct {
+	requests []store.Request
+	indexes  []int
+}
+
+// rules is the number of rules that the call asks.
+func (c call) rules() int {
+	n := 0
+	for i := range c.requests {
+		n += len(c.requests[i].Rules)
+	}
+	return n
+}
+
+// call makes the requests of one call.
+func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
+	if len(in) != 0 && len(in) != len(g.limits) {
+		return call{}, g.fail(-1, ErrMisconfigured,
+			fmt.Errorf("the wrapper gives %d inputs for %d limits, want it generated again", len(in), len(g.limits)))
+	}
+	who := identityFrom(ctx)
+	c := call{
+		requests: make([]store.Request, 0, len(g.limits)),
+		indexes:  make([]int, 0, len(g.limits)),
+	}
+	for i := range g.limits {
+		l := &g.limits[i]
+		var input Input
+		if len(in) > 0 {
+			input = in[i]
+		}
+		if input.skipped() {
+			continue
+		}
+		id := l.id(who, &input)
+		if id == "" && l.Kind != rules.Global {
+			if l.Missing == rules.MissingAllow {
+				continue
+			}
+			return call{}, g.fail(i, ErrNoIdentity, nil)
+		}
+		cost := input.permits()
+		if cost < 0 || cost > l.most {
+			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, l.most))
+		}
+		c.indexes = append(c.indexes, i)
+		c.requests = append(c.requests, store.Request{
+			Key: l.key(id), Algorithm: l.Algorithm, Rules: l.Rules, Cost: cost,
+		})
+	}
+	return c, nil
+}
+
+// id returns what the call counts by, empty if it carries no id.
+func (l *limit) id(who identity, in *Input) string {
+	given := in.given&givenID != 0
+	switch l.Kind {
+	case rules.IP:
+		if given {
+			return parseAddrID(in.id)
+		}
+		return addrID(who.ip)
+	case rules.User:
+		if given {
+			return in.id
+		}
+		return who.user
+	case rules.Key:
+		return in.id
+	}
+	return ""
+}
+
+// withoutStore decides a call that the store could not decide because of err, as each limit's onfail says.
+func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool, d *Decision) (Permit, error) {
+	var failed *store.Error
+	if errors.As(err, &failed) && failed.Class == store.Misconfigured {
+		return Permit{}, g.fail(-1, ErrMisconfigured, err)
+	}
+	g.limiter.outage.failed(g.limiter.log, err)
+	d.Degraded = err
+	var alone call
+	var open []LimitDecision
+	for n, i := range c.indexes {
+		l, req := &g.limits[i], c.requests[n]
+		switch l.OnFail {
+		case rules.FailClosed:
+			return Permit{}, g.fail(i, ErrUnavailable, err)
+		case rules.FailOpen:
+			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
+		default:
+			req.Rules = l.share
+			req.Cost = min(req.Cost, smallest(l.share)) // what the whole fleet may allow, this process may not hold back for ever
+			alone.requests = append(alone.requests, req)
+			alone.indexes = append(alone.indexes, i)
+		}
+	}
+	d.Allowed = true
+	var permit Permit
+	if len(alone.requests) > 0 {
+		outcome, err := g.limiter.local.Take(ctx, alone.requests, detail)
+		if err != nil {
+			return Permit{}, g.fail(-1, ErrUnavailable, errors.Join(d.Degraded, err))
+		}
+		if permit, err = g.answer(d, alone, g.limiter.local, SourceLocal, outcome); err != nil {
+			return Permit{}, err
+		}
+	}
+	d.merge(open)
+	return permit, nil
+}
+
+// answer writes the outcome of c into d.
+func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out store.Outcome) (Permit, error) {
+	if n := c.rules(); len(out.Rules) != n {
+		return Permit{}, g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
+	}
+	d.Allowed = out.Allowed
+	d.Limits = make([]LimitDecision, len(c.requests))
+	answers := make([]RuleDecision, len(out.Rules))
+	for n := range c.requests {
+		req := &c.requests[n]
+		l := &d.Limits[n]
+		*l = LimitDecision{Index: c.indexes[n], Key: req.Key, Cost: req.Cost, Source: source, Allowed: true}
+		l.Rules, answers = answers[:len(req.Rules):len(req.Rules)], answers[len(req.Rules):]
+		for j, r := range out.Rules[:len(req.Rules)] {
+			allowed := r.RetryAfter == 0
+			l.Allowed = l.Allowed && allowed
+			l.Rules[j] = RuleDecision{
+				Rule: req.Rules[j], Allowed: allowed,
+				Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
+			}
+			d.RetryAfter = max(d.RetryAfter, r.RetryAfter)
+		}
+		out.Rules = out.Rules[len(req.Rules):]
+	}
+	if !out.Allowed {
+		return Permit{}, nil
+	}
+	return Permit{store: from, receipt: out.Receipt}, nil
+}
+
+// merge adds limits that nobody decided, in the policy's order.
+func (d *Decision) merge(open []LimitDecision) {
+	for _, l := range open {
+		at := 0
+		for at < len(d.Limits) && d.Limits[at].Index < l.Index {
+			at++
+		}
+		d.Limits = append(d.Limits[:at], append([]LimitDecision{l}, d.Limits[at:]...)...)
+	}
+}
+
+func (g *Guard) fail(limit int, class, cause error) error {
+	return &callError{policy: g.policy, limit: limit, class: class, cause: cause}
+}
+
+// ended is the error of a call whose context is done.
+func (g *Guard) ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != err {
+		err = errors.Join(err, cause)
+	}
+	return fmt.Errorf("%s %s: %w", g.policy.Type, g.policy.Method, err)
+}

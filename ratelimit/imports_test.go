@@ -1,0 +1,106 @@
+package ratelimit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rlgen/rlgen"
+
+// layers says what each package may import, tests aside: packages of this module by their path in it, others by a
+// prefix of theirs. The standard library is open to all.
+//
+//	cmd/rlgen ──► gen ──► rules ◄── store ◄── memstore ◄── ratelimit ◄── leaves
+var layers = map[string][]string{
+	"rules":                        {},
+	"gen":                          {"rules", "golang.org/x/tools"},
+	"cmd/rlgen":                    {"gen", "rules"},
+	"ratelimit/store":              {"rules"},
+	"ratelimit/memstore":           {"rules", "ratelimit/store"},
+	"ratelimit":                    {"rules", "ratelimit/store", "ratelimit/memstore"},
+	"ratelimit/storetest":          {"rules", "ratelimit/store", "github.com/google/go-cmp", "pgregory.net/rapid"},
+	"ratelimit/redisstore":         {"rules", "ratelimit/store", "github.com/redis/go-redis/v9"},
+	"ratelimit/embedded":           {"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"},
+	"ratelimit/httplimit":          {"rules", "ratelimit", "ratelimit/store"},
+	"ratelimit/ratelimittest":      {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore"},
+	"ratelimit/ratelimitfx":        {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
+	"ratelimit/ratelimitwire":      {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "github.com/redis/go-redis/v9", "github.com/google/wire"},
+	"ratelimit/internal/redistest": {"github.com/redis/go-redis/v9"},
+}
+
+func TestImports(t *testing.T) {
+	for _, pkg := range list(t, "./...") {
+		name, ok := strings.CutPrefix(pkg.ImportPath, module+"/")
+		if !ok || strings.HasPrefix(name, "examples/") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			allowed, ok := layers[name]
+			if !ok {
+				t.Fatalf("package %s has no line in layers, want one that says what it may import", name)
+			}
+			for _, imported := range pkg.Imports {
+				if !permits(allowed, imported) {
+					t.Errorf("%s imports %s, want nothing but the standard library and %q", name, imported, allowed)
+				}
+			}
+		})
+	}
+}
+
+// TestImportsOfGeneratedCode holds that a service which wires by hand is built without Redis, containers or tools.
+func TestImportsOfGeneratedCode(t *testing.T) {
+	for _, pkg := range list(t, "-deps", "./ratelimit") {
+		if !pkg.Standard && !strings.HasPrefix(pkg.ImportPath, module+"/") {
+			t.Errorf("ratelimit depends on %s, want the standard library and this module only", pkg.ImportPath)
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+}
+
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard"}, args...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	var all []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func permits(allowed []string, imported string) bool {
+	if imported == "C" || imported == "unsafe" {
+		return false
+	}
+	name, own := strings.CutPrefix(imported, module+"/")
+	if own {
+		return slices.Contains(allowed, name)
+	}
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	return slices.ContainsFunc(allowed, func(prefix string) bool {
+		return imported == prefix || strings.HasPrefix(imported, prefix+"/")
+	})
+}

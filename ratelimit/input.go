@@ -1,0 +1,76 @@
+package ratelimit
+
+import (
+	"math"
+	"strconv"
+)
+
+// Input is what a wrapper computes for one limit of one call: the values of its directive's when, by and cost. The
+// zero Input is that of a directive without them: the limit applies, the id is the context's, the cost is 1.
+type Input struct {
+	id    string
+	cost  int64
+	given uint8
+}
+
+const (
+	givenID = 1 << iota
+	givenCost
+	givenSkip
+)
+
+// When says whether the limit applies to this call, and returns applies.
+func (in *Input) When(applies bool) bool {
+	if applies {
+		in.given &^= givenSkip
+	} else {
+		in.given |= givenSkip
+	}
+	return applies
+}
+
+// By gives the id that this call counts by, in place of the context's. An empty id is no id.
+func (in *Input) By(id string) {
+	in.id = id
+	in.given |= givenID
+}
+
+// Cost gives the permits that this call takes, in place of 1. A cost of 0 asks the limit without charging it; a
+// negative cost makes the call fail with [ErrCost].
+func (in *Input) Cost(permits int64) {
+	in.cost = permits
+	in.given |= givenCost
+}
+
+func (in *Input) skipped() bool { return in.given&givenSkip != 0 }
+
+func (in *Input) permits() int64 {
+	if in.given&givenCost == 0 {
+		return 1
+	}
+	return in.cost
+}
+
+// Text returns v as a string, for ids whose type is not string itself.
+func Text[T ~string | ~[]byte](v T) string { return string(v) }
+
+// Int returns v in decimal.
+func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) string {
+	return strconv.FormatInt(int64(v), 10)
+}
+
+// Uint returns v in decimal.
+func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) string {
+	return strconv.FormatUint(uint64(v), 10)
+}
+
+// Bool returns "true" or "false".
+func Bool[T ~bool](v T) string { return strconv.FormatBool(bool(v)) }
+
+// Permits returns v as a cost. A value beyond int64's becomes the largest int64, which no limit allows.
+func Permits[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) int64 {
+	if v > 0 && uint64(v) > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(v)
+}

@@ -1,0 +1,88 @@
+package ratelimit
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// maxID is how many bytes an escaped id may have in a key; a longer one is replaced by its hash.
+const maxID = 64
+
+// ipv6Bits is how much of an IPv6 address counts: a customer holds a /64 or more.
+const ipv6Bits = 64
+
+// keyer writes the keys of one limit: prefix "rl:user=", then the id, then suffix ":orders.Orders-Create".
+type keyer struct {
+	prefix, suffix string
+	secret         []byte // nil for ids in the clear
+}
+
+func newKeyer(p *rules.Policy, i int, secret []byte) keyer {
+	prefix, bucket := p.Key(i)
+	kind := p.Limits[i].Kind
+	k := keyer{prefix: prefix + ":" + kind.String(), suffix: ":" + bucket, secret: secret}
+	if kind != rules.Global {
+		k.prefix += "="
+	}
+	return k
+}
+
+// key returns the key of id. Different ids have different keys.
+func (k *keyer) key(id string) string {
+	var buf [256]byte
+	b := append(buf[:0], k.prefix...)
+	start := len(b)
+	switch {
+	case id == "":
+	case k.secret != nil:
+		b = appendHash(b, id, k.secret)
+	default:
+		b = rules.AppendEscape(b, id)
+		if len(b)-start > maxID {
+			b = appendHash(b[:start], id, nil)
+		}
+	}
+	return string(append(b, k.suffix...))
+}
+
+// appendHash appends "~" and half of the id's SHA-256, keyed if there is a secret. Escaped ids have no "~", so that no
+// id meets another's hash.
+func appendHash(b []byte, id string, secret []byte) []byte {
+	var sum [sha256.Size]byte
+	if secret == nil {
+		sum = sha256.Sum256([]byte(id))
+	} else {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id))
+		mac.Sum(sum[:0])
+	}
+	return hex.AppendEncode(append(b, '~'), sum[:sha256.Size/2])
+}
+
+// addrID is the id of an address: v4 in v6 form is v4, v6 is its /64, zones are dropped. It is empty for the zero Addr.
+func addrID(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return ""
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		network, _ := addr.Prefix(ipv6Bits) // 64 is a length that every v6 address has
+		addr = network.Addr()
+	}
+	return addr.String()
+}
+
+// parseAddrID is [addrID] of an address in text form, with or without a port; empty if it is none.
+func parseAddrID(text string) string {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addrID(addr)
+	}
+	if ap, err := netip.ParseAddrPort(text); err == nil {
+		return addrID(ap.Addr())
+	}
+	return ""
+}

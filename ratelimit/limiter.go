@@ -1,0 +1,125 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
+// use, starts no goroutine, and does not close its store. The zero Limiter is not valid.
+type Limiter struct {
+	store     store.Store
+	local     store.Store
+	observer  Observer
+	log       *slog.Logger
+	instances int
+	secret    []byte
+	outage    outage
+
+	mu      sync.Mutex
+	types   map[string]string       // the package of each type, by "orders.Orders"
+	buckets map[string][]rules.Rule // the rules of each bucket that methods share
+}
+
+// New returns a limiter that decides by s.
+func New(s store.Store, opts ...Option) (*Limiter, error) {
+	l := &Limiter{
+		store:     s,
+		log:       slog.Default(),
+		instances: 1,
+		types:     make(map[string]string),
+		buckets:   make(map[string][]rules.Rule),
+	}
+	for _, o := range opts {
+		o.apply(l)
+	}
+	switch {
+	case s == nil:
+		return nil, errors.New("ratelimit: no store: want one of redisstore.New, memstore.New or your own")
+	case l.instances < 1:
+		return nil, fmt.Errorf("ratelimit: %d instances, want 1 or more", l.instances)
+	case l.log == nil:
+		return nil, errors.New("ratelimit: no logger: want WithLogger with one, or no WithLogger for slog.Default")
+	case l.secret != nil && len(l.secret) < 16:
+		return nil, fmt.Errorf("ratelimit: a secret of %d bytes, want 16 or more", len(l.secret))
+	}
+	if l.local == nil {
+		l.local = memstore.New()
+	}
+	return l, nil
+}
+
+// Guard prepares the limits of one method. Generated constructors call it once per method.
+//
+// Like the registration of routes, it is part of wiring a program and panics on what can only be a mistake in it: a nil Limiter, a
+// policy that does not validate, two types that would share their keys because they have one name in packages of one name, or
+// methods that share a bucket under different rules.
+func (l *Limiter) Guard(p *rules.Policy) *Guard {
+	if l == nil {
+		panic(fmt.Sprintf("ratelimit: %s %s is given a nil *Limiter: make one with ratelimit.New", p.Type, p.Method))
+	}
+	if err := p.Validate(); err != nil {
+		panic("ratelimit: " + err.Error())
+	}
+	if err := l.register(p); err != nil {
+		panic("ratelimit: " + err.Error())
+	}
+	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
+	for i := range p.Limits {
+		g.limits[i] = l.prepare(p, i)
+	}
+	return g
+}
+
+// register takes note of the names that p's keys are made of.
+func (l *Limiter) register(p *rules.Policy) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, ok := l.types[p.Type]; ok && other != p.Package {
+		return fmt.Errorf("two types are called %s, in %s and in %s, and would share their counts: rename one of them or its package",
+			p.Type, other, p.Package)
+	}
+	l.types[p.Type] = p.Package
+	for i := range p.Limits {
+		if p.Limits[i].Bucket == "" {
+			continue
+		}
+		template := p.KeyTemplate(i)
+		if other, ok := l.buckets[template]; ok && !slices.Equal(other, p.Limits[i].Rules) {
+			return fmt.Errorf("%s %s has the rules %v in the bucket %q, where another method has %v: give both the same rules, or other buckets",
+				p.Type, p.Method, p.Limits[i].Rules, p.Limits[i].Bucket, other)
+		}
+		l.buckets[template] = p.Limits[i].Rules
+	}
+	return nil
+}
+
+// prepare does for one limit what need not be done at each call.
+func (l *Limiter) prepare(p *rules.Policy, i int) limit {
+	from := &p.Limits[i]
+	share := slices.Clone(from.Rules)
+	for j := range share {
+		share[j].Count = max(1, share[j].Count/int64(l.instances))
+	}
+	return limit{
+		Limit: from,
+		keyer: newKeyer(p, i, l.secret),
+		share: share,
+		most:  smallest(from.Rules),
+	}
+}
+
+func smallest(rs []rules.Rule) int64 {
+	n := rs[0].Count
+	for _, r := range rs {
+		n = min(n, r.Count)
+	}
+	return n
+}

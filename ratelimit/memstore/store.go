@@ -1,0 +1,218 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Store is a [store.Store] inside the process. It is safe for concurrent use, starts no goroutine and needs no
+// closing. The zero Store is not valid; [New] makes one.
+type Store struct {
+	clock  func() time.Time
+	seed   maphash.Seed
+	ids    atomic.Uint64
+	shards [shardCount]shard
+}
+
+// Option configures a [Store].
+type Option interface{ apply(*Store) }
+
+type optionFunc func(*Store)
+
+func (f optionFunc) apply(s *Store) { f(s) }
+
+// WithClock makes the store read the time from clock, which may be called concurrently. The default is the
+// process's monotonic clock, which no change of the system's time disturbs.
+func WithClock(clock func() time.Time) Option {
+	return optionFunc(func(s *Store) { s.clock = clock })
+}
+
+// New returns an empty store.
+func New(opts ...Option) *Store {
+	s := &Store{clock: monotonic(), seed: maphash.MakeSeed()}
+	for _, o := range opts {
+		o.apply(s)
+	}
+	return s
+}
+
+// monotonic returns a clock that starts at the system's time and moves with the process's monotonic clock.
+func monotonic() func() time.Time {
+	start := time.Now()
+	return func() time.Time { return start.Add(time.Since(start)) }
+}
+
+// Take decides one call. It never waits, and fails only if ctx is done or a request is not valid.
+func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return store.Outcome{}, context.Cause(ctx)
+	}
+	answers := 0
+	for i := range requests {
+		if err := validate(&requests[i]); err != nil {
+			return store.Outcome{}, &store.Error{Class: store.Misconfigured, Err: err}
+		}
+		answers += len(requests[i].Rules)
+	}
+
+	held := s.lock(requests)
+	defer held.unlock()
+	now := s.clock().UnixMicro()
+
+	out := store.Outcome{Allowed: true, Rules: make([]store.RuleOutcome, 0, answers)}
+	for i := range requests {
+		req := &requests[i]
+		log := s.shardOf(req.Key).log(req.Key, now)
+		for _, rule := range req.Rules {
+			answer := log.ask(now, rule, req.Cost)
+			out.Allowed = out.Allowed && answer.RetryAfter == 0
+			out.Rules = append(out.Rules, answer)
+		}
+	}
+	if out.Allowed {
+		out.Receipt = s.charge(now, requests, out.Rules)
+	}
+	return out, nil
+}
+
+// charge charges every request, and takes what it charged from the answers.
+func (s *Store) charge(now int64, requests []store.Request, answers []store.RuleOutcome) store.Receipt {
+	receipt := store.Receipt{Requests: requests, ID: s.ids.Add(1)}
+	for i := range requests {
+		req := &requests[i]
+		if req.Cost > 0 {
+			s.shardOf(req.Key).charge(now, req, receipt.ID)
+			for j, rule := range req.Rules {
+				answers[j].Remaining -= req.Cost
+				answers[j].ResetAfter = max(answers[j].ResetAfter, rule.Window)
+			}
+		}
+		answers = answers[len(req.Rules):]
+	}
+	return receipt
+}
+
+// GiveBack returns what receipt charged. It never fails.
+func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
+	held := s.lock(receipt.Requests)
+	defer held.unlock()
+	for i := range receipt.Requests {
+		key := receipt.Requests[i].Key
+		if e, ok := s.shardOf(key).entries[key]; ok {
+			e.log.giveBack(receipt.ID)
+		}
+	}
+	return nil
+}
+
+func validate(req *store.Request) error {
+	switch {
+	case req.Cost < 0:
+		return fmt.Errorf("key %q: cost %d, want 0 or more", req.Key, req.Cost)
+	case len(req.Rules) == 0:
+		return fmt.Errorf("key %q: no rule, want one or more", req.Key)
+	case req.Algorithm != rules.SlidingLog:
+		return fmt.Errorf("key %q: algorithm %d, want %d (sliding-log)", req.Key, req.Algorithm, rules.SlidingLog)
+	}
+	return nil
+}
+
+const shardCount = 64
+
+// shard is one part of the keys behind one mutex.
+type shard struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+}
+
+// entry is one key: its log, and when nothing of it counts any more.
+type entry struct {
+	log     slidingLog
+	expires int64 // µs
+}
+
+// log returns the log of key at now, which is not to be changed: a key without admissions has no entry.
+func (sh *shard) log(key string, now int64) *slidingLog {
+	if e, ok := sh.entries[key]; ok && e.expires > now {
+		return &e.log
+	}
+	return &slidingLog{}
+}
+
+// charge charges req at now, and drops a few expired entries, so that what is written pays for what is removed.
+func (sh *shard) charge(now int64, req *store.Request, id uint64) {
+	sh.sweep(now)
+	e, ok := sh.entries[req.Key]
+	if !ok || e.expires <= now {
+		if sh.entries == nil {
+			sh.entries = make(map[string]*entry)
+		}
+		e = &entry{}
+		sh.entries[req.Key] = e
+	}
+	e.log.charge(now, req.Rules, req.Cost, id)
+	e.expires = max(e.expires, now+longest(req.Rules).Microseconds())
+}
+
+// sweep looks at a few entries, each time others, and drops those that have expired.
+func (sh *shard) sweep(now int64) {
+	looked := 0
+	for key, e := range sh.entries {
+		if e.expires <= now {
+			delete(sh.entries, key)
+		}
+		if looked++; looked == 4 {
+			return
+		}
+	}
+}
+
+// Len is the number of keys that the store holds, expired ones that it has not dropped yet included.
+func (s *Store) Len() int {
+	n := 0
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+		n += len(s.shards[i].entries)
+		s.shards[i].mu.Unlock()
+	}
+	return n
+}
+
+func (s *Store) shardOf(key string) *shard { return &s.shards[s.shardIndex(key)] }
+
+func (s *Store) shardIndex(key string) int {
+	return int(maphash.String(s.seed, key) % shardCount)
+}
+
+// locked is a set of shards that are locked, in ascending order, so that two calls never wait for each other.
+type locked struct {
+	store   *Store
+	indexes []int
+}
+
+func (s *Store) lock(requests []store.Request) locked {
+	indexes := make([]int, len(requests))
+	for i := range requests {
+		indexes[i] = s.shardIndex(requests[i].Key)
+	}
+	slices.Sort(indexes)
+	indexes = slices.Compact(indexes)
+	for _, i := range indexes {
+		s.shards[i].mu.Lock()
+	}
+	return locked{s, indexes}
+}
+
+func (l locked) unlock() {
+	for _, i := range l.indexes {
+		l.store.shards[i].mu.Unlock()
+	}
+}

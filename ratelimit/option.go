@@ -1,0 +1,44 @@
+package ratelimit
+
+import (
+	"log/slog"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Option configures a [Limiter].
+type Option interface{ apply(*Limiter) }
+
+type optionFunc func(*Limiter)
+
+func (f optionFunc) apply(l *Limiter) { f(l) }
+
+// WithObserver makes the limiter tell o of every decision. The default is to tell nobody, which spares the store the
+// work of finding out what remains.
+func WithObserver(o Observer) Option {
+	return optionFunc(func(l *Limiter) { l.observer = o })
+}
+
+// WithLogger makes the limiter log to log. The default is [slog.Default]. It logs when it begins to decide without its store
+// and when the store is back, never once a call.
+func WithLogger(log *slog.Logger) Option {
+	return optionFunc(func(l *Limiter) { l.log = log })
+}
+
+// WithInstances says how many processes share the store, so that a process that decides alone takes its share of each
+// count: the count divided by n, rounded down, at least 1. The default is 1: the whole count.
+func WithInstances(n int) Option {
+	return optionFunc(func(l *Limiter) { l.instances = n })
+}
+
+// WithHashIDs makes keys hold a keyed hash of each id in place of the id, for ids that are personal data. All processes
+// of a service need the same secret. The default is ids in the clear, as far as they are short.
+func WithHashIDs(secret []byte) Option {
+	return optionFunc(func(l *Limiter) { l.secret = append([]byte{}, secret...) })
+}
+
+// WithLocal makes s decide where the store cannot and a limit says onfail=local. The default is a store in this process's
+// memory.
+func WithLocal(s store.Store) Option {
+	return optionFunc(func(l *Limiter) { l.local = s })
+}
