@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Name returns the handle of limit i in errors, headers and metrics: the name that its directive gives, else the method's
+// name, followed by the kind where the policy has several limits: "Create", "Create/user",
+// "Create/user2" for the second limit of that kind. The names of a valid policy are distinct.
+func (p *Policy) Name(i int) string {
+	l := &p.Limits[i]
+	if l.Name != "" {
+		return l.Name
+	}
+	if len(p.Limits) == 1 {
+		return p.Method
+	}
+	nth := 1
+	for j := range i {
+		if p.Limits[j].Kind == l.Kind {
+			nth++
+		}
+	}
+	name := p.Method + "/" + l.Kind.String()
+	if nth > 1 {
+		name += strconv.Itoa(nth)
+	}
+	return name
+}
+
+// Key returns the parts of limit i's key that no call changes: a key is prefix:id:bucket. The bucket is escaped, and
+// is the method's own ("orders.Orders-Create") unless the directive names one. A suffix tells apart what would
+// otherwise be one key: "@2" for the second limit of a kind, "@" and its name for an
+// algorithm other than the default.
+func (p *Policy) Key(i int) (prefix, bucket string) {
+	l := &p.Limits[i]
+	prefix, bucket = l.Prefix, l.Bucket
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	own := bucket == ""
+	if own {
+		bucket = Escape(p.Type) + "-" + Escape(p.Method)
+	}
+	if l.Algorithm != SlidingLog {
+		bucket += "@" + l.Algorithm.String()
+	}
+	if nth := p.nth(i); own && nth > 1 {
+		bucket += "@" + strconv.Itoa(nth)
+	}
+	return prefix, bucket
+}
+
+// nth returns limit i's place, from 1, among the limits that would have its key if no suffix told them apart.
+func (p *Policy) nth(i int) int {
+	l := &p.Limits[i]
+	nth := 1
+	for _, other := range p.Limits[:i] {
+		if other.Kind == l.Kind && other.Algorithm == l.Algorithm && other.Bucket == "" {
+			nth++
+		}
+	}
+	return nth
+}
+
+// idTemplates by Kind.
+var idTemplates = []string{IP: "ip=<addr>", User: "user=<id>", Global: "global", Key: "key=<text>"}
+
+// KeyTemplate returns limit i's key with a placeholder for what calls differ in: "rl:user=<id>:orders.Orders-Create".
+func (p *Policy) KeyTemplate(i int) string {
+	prefix, bucket := p.Key(i)
+	return prefix + ":" + nameOf("Kind", idTemplates, p.Limits[i].Kind) + ":" + bucket
+}
+
+// Escape returns s with every byte outside [A-Za-z0-9._@-] as % and two upper-case hexadecimal digits, so that
+// no part of a key can hold a separator or a hash tag. Different texts have different escapes.
+func Escape(s string) string {
+	i := 0
+	for i < len(s) && safe(s[i]) {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 8)
+	for ; i >= 0; i = -1 {
+		b.WriteString(s[:i])
+		for _, c := range []byte(s[i:]) {
+			if safe(c) {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		}
+	}
+	return b.String()
+}
+
+// safe reports whether c stands for itself in a key.
+func safe(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '.' || c == '_' || c == '@' || c == '-'
+}
