@@ -46,8 +46,8 @@ func (e *ExceededError) Name() string { return e.Policy.Name(e.Limit) }
 func (e *ExceededError) Kind() rules.Kind { return e.Policy.Limits[e.Limit].Kind }
 
 func (e *ExceededError) Error() string {
-	return fmt.Sprintf("%s %s: %v: %v allows %v, retry after %v",
-		e.Policy.Type, e.Policy.Method, ErrExceeded, e.Kind(), e.Rule, e.RetryAfter)
+	return fmt.Sprintf("%s %s: %v: limit %q allows %v, retry after %v",
+		e.Policy.Type, e.Policy.Method, ErrExceeded, e.Name(), e.Rule, e.RetryAfter)
 }
 
 // Is reports whether target is [ErrExceeded].
