@@ -1,0 +1,169 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long anything here may take.
+const patience = 30 * time.Second
+
+// guard runs a server and kills it when its own standard input ends, which it does with the process that holds the
+// other end, even where that is killed. It first prints the server's process id.
+const guard = `"$@" >server.log 2>&1 & echo $!; read line; kill -9 $!; wait`
+
+// process is one server.
+type process struct {
+	port  int
+	pid   int
+	dir   string
+	guard *exec.Cmd
+	stdin io.Closer
+}
+
+// need ends the test if there is no redis-server.
+func need(t testing.TB) {
+	t.Helper()
+	_, err := exec.LookPath("redis-server")
+	switch {
+	case err == nil:
+	case os.Getenv("RATELIMIT_TEST_REDIS") == "require":
+		t.Fatalf("RATELIMIT_TEST_REDIS=require, but %v: install redis-server", err)
+	default:
+		t.Skipf("%v: install redis-server to run this test", err)
+	}
+}
+
+// start starts a server on a free port with the arguments that args gives for it, and waits until it answers.
+func start(args func(port int) []string) (*process, error) {
+	var err error
+	for range 5 {
+		var p *process
+		if p, err = run(freePort(), args); err == nil {
+			return p, nil
+		}
+	}
+	return nil, err
+}
+
+func run(port int, args func(port int) []string) (*process, error) {
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{port: port, dir: dir}
+	if err := p.launch(args(port)); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	if err := p.ready(); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) launch(args []string) error {
+	p.guard = exec.Command("sh", append([]string{"-c", guard, "sh", "redis-server"}, args...)...)
+	p.guard.Dir = p.dir
+	stdin, err := p.guard.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := p.guard.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.guard.Start(); err != nil {
+		return err
+	}
+	p.stdin = stdin
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	p.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	return err
+}
+
+// ready waits until the server answers.
+func (p *process) ready() error {
+	client := redis.NewClient(&redis.Options{Addr: p.addr(), DialerRetries: 1})
+	defer client.Close()
+	return Poll(func() error {
+		log, _ := os.ReadFile(filepath.Join(p.dir, "server.log"))
+		if bytes.Contains(log, []byte("Failed listening")) || bytes.Contains(log, []byte("FATAL CONFIG")) {
+			return permanent{fmt.Errorf("redis-server on port %d: %s", p.port, log)}
+		}
+		if free(p.port) {
+			return fmt.Errorf("redis-server on port %d does not listen", p.port)
+		}
+		return client.Ping(context.Background()).Err()
+	})
+}
+
+func (p *process) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+// signal sends the server the signal of this name.
+func (p *process) signal(name string) error {
+	return exec.Command("kill", "-"+name, strconv.Itoa(p.pid)).Run()
+}
+
+func (p *process) stop() {
+	p.stdin.Close()
+	p.guard.Wait()
+	os.RemoveAll(p.dir)
+}
+
+// freePort returns a port that nobody listens on, nor on the one 10,000 above it, and that the system does not
+// give to outgoing connections by default.
+func freePort() int {
+	for {
+		port := 12000 + rand.IntN(10000)
+		if free(port) && free(port+10000) {
+			return port
+		}
+	}
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// permanent is an error that no waiting mends.
+type permanent struct{ error }
+
+// Poll calls f until it returns nil, and gives f's last error if that takes too long.
+func Poll(f func() error) error {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		var p permanent
+		if err == nil || errors.As(err, &p) || time.Now().After(deadline) {
+			return err
+		}
+		<-tick.C
+	}
+}

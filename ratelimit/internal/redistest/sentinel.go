@@ -1,0 +1,102 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MasterName is the name by which sentinels know their master.
+const MasterName = "limits"
+
+const sentinels = 3
+
+// Sentinel is a master and a replica, watched by three sentinels.
+type Sentinel struct {
+	Master, Replica *Server
+	Sentinels       []*Server
+}
+
+// NewSentinel returns the sentinels that the package's tests share. A test must not flush, stop or reconfigure
+// their servers, and names its keys by [Prefix].
+func NewSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	return shared.sentinel.get(t, startSentinel)
+}
+
+// Client returns a client that asks the sentinels for the master, and is closed when the test ends.
+func (s *Sentinel) Client(t testing.TB) *redis.Client {
+	o := &redis.FailoverOptions{MasterName: MasterName}
+	for _, n := range s.Sentinels {
+		o.SentinelAddrs = append(o.SentinelAddrs, n.Addr())
+	}
+	client := redis.NewFailoverClient(o)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func startSentinel() (*Sentinel, error) {
+	s := &Sentinel{}
+	var err error
+	if s.Master, err = startShared(standalone); err != nil {
+		return nil, err
+	}
+	master := strconv.Itoa(s.Master.process.port)
+	if s.Replica, err = startShared(func(port int) []string {
+		return append(standalone(port), "--replicaof", "127.0.0.1 "+master)
+	}); err != nil {
+		return nil, err
+	}
+	for range sentinels {
+		watcher, err := startWatcher(master)
+		if err != nil {
+			return nil, err
+		}
+		s.Sentinels = append(s.Sentinels, watcher)
+	}
+	return s, s.settle()
+}
+
+// startWatcher starts a sentinel, which keeps its state in its configuration file.
+func startWatcher(master string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		return nil, err
+	}
+	shared.mu.Lock()
+	shared.stops = append(shared.stops, func() { os.RemoveAll(dir) })
+	shared.mu.Unlock()
+	return startShared(func(port int) []string {
+		file := filepath.Join(dir, strconv.Itoa(port)+".conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor %[2]s 127.0.0.1 %[3]s 2\n"+
+			"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 2000\n", port, MasterName, master)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			panic(err)
+		}
+		return []string{file, "--sentinel"}
+	})
+}
+
+// settle waits until every sentinel knows of the replica and of the other sentinels.
+func (s *Sentinel) settle() error {
+	return Poll(func() error {
+		for _, n := range s.Sentinels {
+			client := redis.NewSentinelClient(&redis.Options{Addr: n.Addr()})
+			state, err := client.Master(context.Background(), MasterName).Result()
+			client.Close()
+			if err != nil {
+				return err
+			}
+			if state["num-other-sentinels"] != strconv.Itoa(sentinels-1) || state["num-slaves"] != "1" {
+				return fmt.Errorf("a sentinel knows of %s other sentinels and %s replicas, want %d and 1",
+					state["num-other-sentinels"], state["num-slaves"], sentinels-1)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,175 @@
+package redisstore
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// op is what a decision asks of the script.
+type op int64
+
+const (
+	take op = iota
+	giveBack
+)
+
+// decision is one caller's requests, decided together.
+type decision struct {
+	op       op
+	detail   bool
+	base     uint64
+	requests []store.Request
+}
+
+// status is the script's answer to one decision.
+type status int64
+
+const (
+	denied status = iota
+	done
+	taken
+	failed
+)
+
+// verdict is a decision's answer. Its rules are those of the requests in order, or none where the script has
+// nothing to say of them.
+type verdict struct {
+	status status
+	rules  []store.RuleOutcome
+}
+
+// batch is what one call of the script carries.
+type batch []decision
+
+// keys appends the batch's KEYS to args.
+func (b batch) keys(args []any) []any {
+	for i := range b {
+		for j := range b[i].requests {
+			args = append(args, b[i].requests[j].Key)
+		}
+	}
+	return args
+}
+
+// countKeys is the number of the batch's KEYS.
+func (b batch) countKeys() int {
+	n := 0
+	for i := range b {
+		n += len(b[i].requests)
+	}
+	return n
+}
+
+// argv appends the batch's ARGV to args. The header of frame.lua says what they are.
+func (b batch) argv(args []any) []any {
+	for i := range b {
+		d := &b[i]
+		args = append(args, int64(d.op), flag(d.detail), strconv.FormatUint(d.base, 10), len(d.requests))
+		for j := range d.requests {
+			args = d.limit(args, &d.requests[j])
+		}
+	}
+	return args
+}
+
+// limit appends one limit's ARGV to args. What is given back needs its rules only to be described.
+func (d *decision) limit(args []any, req *store.Request) []any {
+	rules := req.Rules
+	if d.op == giveBack && !d.detail {
+		rules = nil
+	}
+	args = append(args, int(req.Algorithm), req.Cost, len(rules))
+	for _, r := range rules {
+		args = append(args, r.Count, micros(r.Window))
+	}
+	return args
+}
+
+// size is at least the number of the batch's ARGV.
+func (b batch) size() int {
+	n := 0
+	for i := range b {
+		n += 4
+		for j := range b[i].requests {
+			n += 3 + 2*len(b[i].requests[j].Rules)
+		}
+	}
+	return n
+}
+
+// errReply is what no server answers that runs the script.
+var errReply = meaning{class: store.Misconfigured, mend: "nothing between client and server may change replies"}.
+	fail(errors.New("the reply is not one of the script's"))
+
+// decode reads the script's reply: one verdict for each decision.
+func (b batch) decode(reply []int64) ([]verdict, error) {
+	verdicts := make([]verdict, len(b))
+	for i := range b {
+		if len(reply) == 0 {
+			return nil, errReply
+		}
+		v := &verdicts[i]
+		v.status, reply = status(reply[0]), reply[1:]
+		if v.status == denied || v.status == done && b[i].detail {
+			var ok bool
+			if v.rules, reply, ok = b[i].decodeRules(reply); !ok {
+				return nil, errReply
+			}
+		}
+	}
+	if len(reply) != 0 {
+		return nil, errReply
+	}
+	return verdicts, nil
+}
+
+func (d *decision) decodeRules(reply []int64) ([]store.RuleOutcome, []int64, bool) {
+	fields, n := 1, countRules(d.requests)
+	if d.detail {
+		fields = 3
+	}
+	if len(reply) < n*fields {
+		return nil, nil, false
+	}
+	rules := make([]store.RuleOutcome, n)
+	for i := range rules {
+		rules[i].RetryAfter = wait(reply[0])
+		if d.detail {
+			rules[i].Remaining = reply[1]
+			rules[i].ResetAfter = wait(reply[2])
+		}
+		reply = reply[fields:]
+	}
+	return rules, reply, true
+}
+
+func countRules(requests []store.Request) int {
+	n := 0
+	for i := range requests {
+		n += len(requests[i].Rules)
+	}
+	return n
+}
+
+// wait is a reply's µs as a duration.
+func wait(n int64) time.Duration {
+	if n < 0 {
+		return store.Never
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// micros is d in µs, rounded up: a window is never shorter in Redis than it was asked for.
+func micros(d time.Duration) int64 {
+	return int64((d + time.Microsecond - 1) / time.Microsecond)
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

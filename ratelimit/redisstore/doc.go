@@ -1,0 +1,33 @@
+// Package redisstore decides limits in Redis: standalone, Sentinel, Cluster or Ring, version 6.2 or later.
+//
+// [New] takes the program's own client, changes none of its options and never closes it.
+//
+// # One call
+//
+// A call of any number of limits with any number of rules is one EVALSHA: all are charged or none, at one instant of
+// the server's clock. The clocks of the program's instances decide nothing. frame.lua and sliding_log.lua say what
+// is stored and what the script is asked.
+//
+// On a Redis Cluster, limits whose keys lie in different slots cannot be decided at one instant. There, one script
+// for each slot reserves in parallel, and where one denies, what the others reserved is given back before the call
+// returns. No limit ever lets more pass than it allows, but another caller may be denied by a reservation that is
+// about to be given back. On a Ring, every key is decided on its own in the same way.
+//
+// # Failing
+//
+// A call returns within its budget ([WithBudget]), whatever the timeouts of the client are. A script is sent again
+// only where the server surely has not executed it. Where the answer is lost, the call fails as
+// [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only.
+// Errors that somebody must mend are [store.Misconfigured] and say how.
+//
+// # Permissions
+//
+// The commands that the Redis user needs, beside those with which the client itself connects:
+//
+//	+eval +evalsha +time +zadd +zrange +zcount +zrem +zremrangebyscore +pexpire
+//
+// on the keys rl:*, or whatever prefixes the directives name.
+//
+// Use a server that evicts nothing (maxmemory-policy noeviction): a key that is evicted is a fresh quota. After a
+// failover to a replica that lacks the last writes, up to as many calls more may pass in one window as were lost.
+package redisstore

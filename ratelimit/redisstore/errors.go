@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// reaction is what becomes of an error of one sending.
+type reaction uint8
+
+const (
+	giveUp reaction = iota // the call fails with the class of the error
+	again                  // the command was not executed, and may be if it is sent again
+	load                   // the server does not have the script: send its text
+)
+
+// meaning is what is known of an error.
+type meaning struct {
+	class    store.Class
+	reaction reaction
+	mend     string // what to do about it, for who runs the program
+}
+
+// replies says what the errors that Redis answers with mean, by their first words.
+var replies = []struct {
+	prefix string
+	meaning
+}{
+	{"NOSCRIPT", meaning{store.Unavailable, load, ""}},
+
+	// Not executed, and likely to pass.
+	{"LOADING", meaning{store.Unavailable, again, ""}},
+	{"READONLY", meaning{store.Unavailable, again, ""}},
+	{"CLUSTERDOWN", meaning{store.Unavailable, again, ""}},
+	{"TRYAGAIN", meaning{store.Unavailable, again, ""}},
+	{"MASTERDOWN", meaning{store.Unavailable, again, ""}},
+	{"NOREPLICAS", meaning{store.Unavailable, again, ""}},
+	{"ERR max number of clients", meaning{store.Unavailable, again, ""}},
+
+	// Not executed, and not soon.
+	{"BUSY", meaning{store.Unavailable, giveUp, ""}},
+	{"OOM", meaning{store.Unavailable, giveUp, ""}},
+	{"MISCONF", meaning{store.Unavailable, giveUp, ""}},
+
+	{"WRONGTYPE", meaning{store.Misconfigured, giveUp,
+		"another program uses a key of the limiter: give one of them a prefix of its own, or delete the key"}},
+	{"NOPERM", meaning{store.Misconfigured, giveUp,
+		"give the Redis user the permissions that the documentation of redisstore lists"}},
+	{"NOAUTH", meaning{store.Misconfigured, giveUp, "give the Redis client a user name and password"}},
+	{"WRONGPASS", meaning{store.Misconfigured, giveUp, "mend the Redis client's user name and password"}},
+	{"DENIED", meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
+	{"CROSSSLOT", meaning{store.Misconfigured, giveUp,
+		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
+	{"MOVED", meaning{store.Misconfigured, giveUp,
+		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
+	{"ASK", meaning{store.Unavailable, giveUp, ""}},
+	{"ERR", meaning{store.Misconfigured, giveUp,
+		"the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"}},
+}
+
+// inspect says what err means. With sent, the command may have reached the server.
+func inspect(err error, sent bool) meaning {
+	if reply := redis.Error(nil); errors.As(err, &reply) {
+		return inspectReply(reply.Error())
+	}
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return meaning{store.Unavailable, again, ""}
+	}
+	if cert := (*tls.CertificateVerificationError)(nil); errors.As(err, &cert) {
+		return meaning{store.Misconfigured, giveUp, "mend the certificates of the Redis server or client"}
+	}
+	// A failed dial is not tried again: the client itself has redialled, and a dead server answers no sooner.
+	if op := (*net.OpError)(nil); !sent || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
+		return meaning{store.Unavailable, giveUp, ""}
+	}
+	return meaning{store.Indeterminate, giveUp, ""}
+}
+
+// inspectReply says what an error that the server answered with means.
+func inspectReply(text string) meaning {
+	// Redis before 7 wraps what a command in a script answers.
+	wrapped := strings.HasPrefix(text, "ERR Error running script")
+	for i := range replies {
+		prefix := replies[i].prefix
+		if strings.HasPrefix(text, prefix) && !wrapped ||
+			wrapped && (strings.Contains(text, ": "+prefix+" ") || strings.Contains(text, ": -"+prefix+" ")) {
+			return replies[i].meaning
+		}
+	}
+	if wrapped {
+		return inspectReply("ERR")
+	}
+	// Nobody knows what stands between this client and the server.
+	return meaning{store.Indeterminate, giveUp, ""}
+}
+
+// fail is err as the error of a call.
+func (m meaning) fail(err error) error {
+	if m.mend != "" {
+		err = fmt.Errorf("redisstore: %w: %s", err, m.mend)
+	} else {
+		err = fmt.Errorf("redisstore: %w", err)
+	}
+	return &store.Error{Class: m.class, Err: err}
+}
+
+// errBudget is the cause of a call that ends because its budget does.
+var errBudget = errors.New("no answer within the budget")
+
+// expired is the error of a call that ctx or its budget ended. With sent, the server may have executed it.
+func expired(ctx context.Context, sent bool) error {
+	if err := ctx.Err(); err != nil {
+		if cause := context.Cause(ctx); cause != err {
+			return fmt.Errorf("redisstore: %w: %w", err, cause)
+		}
+		return fmt.Errorf("redisstore: %w", err)
+	}
+	class := store.Unavailable
+	if sent {
+		class = store.Indeterminate
+	}
+	return meaning{class: class}.fail(errBudget)
+}

@@ -1,0 +1,46 @@
+package redisstore
+
+import (
+	"strings"
+	"time"
+)
+
+// WithClock makes the script read the time from clock, as two further arguments, in place of the one TIME in its
+// text. The server's own clock then decides nothing but when keys expire, which is put off by an hour.
+func WithClock(clock func() time.Time) Option {
+	return optionFunc(func(s *Store) error {
+		text := replaceOnce(s.script.text, "redis.call('TIME')", "{table.remove(ARGV), table.remove(ARGV)}")
+		text = replaceOnce(text, "SLACK = 1000", "SLACK = 3600000")
+		s.clock, s.script = clock, newScript(text)
+		return nil
+	})
+}
+
+// WithShebang declares the script's keys to the server, which then refuses it any other.
+func WithShebang() Option {
+	return optionFunc(func(s *Store) error {
+		s.script = newScript("#!lua\n" + s.script.text)
+		return nil
+	})
+}
+
+// WithBases makes the admissions' bases those that next returns.
+func WithBases(next func() uint64) Option {
+	return optionFunc(func(s *Store) error {
+		s.base = next
+		return nil
+	})
+}
+
+// ScriptText is the text of the script as it is shipped.
+func ScriptText() string { return assemble() }
+
+// Slot is the slot of key in a Redis Cluster.
+func Slot(key string) int { return slot(key) }
+
+func replaceOnce(text, old, new string) string {
+	if strings.Count(text, old) != 1 {
+		panic("the script has not exactly one " + old)
+	}
+	return strings.Replace(text, old, new, 1)
+}

@@ -1,0 +1,205 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// group is the indexes of a call's requests that one script can decide together.
+type group []int
+
+// split puts the requests into groups, in the order of their first requests.
+func (s *Store) split(requests []store.Request) []group {
+	if s.group == nil || len(requests) < 2 {
+		return []group{everything(len(requests))}
+	}
+	var groups []group
+	var names []int
+next:
+	for i := range requests {
+		name := s.group(requests[i].Key, i)
+		for j := range names {
+			if names[j] == name {
+				groups[j] = append(groups[j], i)
+				continue next
+			}
+		}
+		names = append(names, name)
+		groups = append(groups, group{i})
+	}
+	return groups
+}
+
+func everything(n int) group {
+	g := make(group, n)
+	for i := range g {
+		g[i] = i
+	}
+	return g
+}
+
+// part is the decision on the requests of g alone.
+func (d decision) part(g group) decision {
+	if len(g) == len(d.requests) {
+		return d
+	}
+	requests := make([]store.Request, len(g))
+	for i, at := range g {
+		requests[i] = d.requests[at]
+	}
+	d.requests = requests
+	return d
+}
+
+// giveBackTimeout is how long a give-back that goes on after its call is tried.
+const giveBackTimeout = 2 * time.Second
+
+// reserve decides d in one script for each group, all at once. Unless all of them allow, it gives back what any of
+// them has charged, or may have: before it returns if the budget permits, afterwards if not.
+//
+// A denial by one is a denial, even where another cannot decide: the rules of that one are zero.
+func (s *Store) reserve(ctx, limited context.Context, d decision, groups []group) (verdict, error) {
+	flights := make([]*flight, len(groups))
+	for i, g := range groups {
+		flights[i] = s.launch(limited, batch{d.part(g)}, false)
+	}
+	verdicts := make([]verdict, len(groups))
+	errs := make([]error, len(groups))
+	for i, f := range flights {
+		verdicts[i], errs[i] = f.wait(ctx, limited)
+	}
+	status, err := settle(verdicts, errs)
+	if status != done || err != nil {
+		s.release(ctx, limited, flights, verdicts)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	return merge(d, groups, verdicts, status), nil
+}
+
+// settle is the answer of all groups together.
+func settle(verdicts []verdict, errs []error) (status, error) {
+	answer := done
+	var worst error
+	for i, v := range verdicts {
+		switch {
+		case errs[i] != nil:
+			if worst == nil || rank(errs[i]) > rank(worst) {
+				worst = errs[i]
+			}
+		case v.status == denied:
+			answer = denied
+		case v.status == taken && answer == done:
+			answer = taken
+		}
+	}
+	if answer == denied && rank(worst) < rankMisconfigured {
+		return denied, nil
+	}
+	return answer, worst
+}
+
+const rankMisconfigured = 4
+
+// rank orders errors by how much the caller must know of them.
+func rank(err error) int {
+	var failed *store.Error
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &failed):
+		return 3 // the context's
+	case failed.Class == store.Misconfigured:
+		return rankMisconfigured
+	case failed.Class == store.Indeterminate:
+		return 2
+	}
+	return 1
+}
+
+// merge is the verdict on d of the verdicts of its groups.
+func merge(d decision, groups []group, verdicts []verdict, answer status) verdict {
+	v := verdict{status: answer}
+	if answer == taken || answer == done && !d.detail {
+		return v
+	}
+	v.rules = make([]store.RuleOutcome, countRules(d.requests))
+	first := make([]int, len(d.requests))
+	for i, n := 0, 0; i < len(first); i++ {
+		first[i] = n
+		n += len(d.requests[i].Rules)
+	}
+	for i, g := range groups {
+		rules := verdicts[i].rules
+		for _, at := range g {
+			if len(rules) == 0 {
+				break
+			}
+			n := len(d.requests[at].Rules)
+			copy(v.rules[first[at]:], rules[:n])
+			rules = rules[n:]
+		}
+	}
+	return v
+}
+
+// release gives back what flights have charged or may have. Where the answer has detail, the verdicts become those
+// of after the give-back.
+func (s *Store) release(ctx, limited context.Context, flights []*flight, verdicts []verdict) {
+	backs := make([]*flight, len(flights))
+	for i, f := range flights {
+		backs[i] = s.undo(ctx, f)
+	}
+	for i, back := range backs {
+		if back == nil {
+			continue
+		}
+		select {
+		case <-back.done:
+			if back.err == nil && len(back.verdicts) == 1 {
+				verdicts[i].rules = back.verdicts[0].rules
+			}
+		case <-limited.Done():
+		}
+	}
+}
+
+// undo gives back what f has charged or may have, once f has landed, so that it cannot be overtaken. It returns nil
+// if there is nothing to give back, or no room to.
+func (s *Store) undo(ctx context.Context, f *flight) *flight {
+	if f.landed() && !f.mayHaveCharged() {
+		return nil
+	}
+	select {
+	case s.background <- struct{}{}:
+	default:
+		return nil
+	}
+	d := f.batch[0]
+	d.op = giveBack
+	back := newFlight(batch{d}, true)
+	go func() {
+		defer func() { <-s.background }()
+		defer close(back.done)
+		<-f.done
+		if f.mayHaveCharged() {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+			defer cancel()
+			s.fly(limited, back)
+		}
+	}()
+	return back
+}
+
+// mayHaveCharged says of a flight of one decision that has landed whether it has charged, or may have.
+func (f *flight) mayHaveCharged() bool {
+	if f.err == nil {
+		return f.verdicts[0].status == done
+	}
+	var lost *store.Error
+	return errors.As(f.err, &lost) && lost.Class == store.Indeterminate
+}

@@ -1,0 +1,110 @@
+-- sliding-log: every unit of cost admitted is one member of the sorted set at the limit's key.
+--
+--   score   when the unit was admitted, µs of the server's clock
+--   member  unit 0 of an admission is its base (14 digits), unit i its number followed by the base: integers all,
+--           which Redis stores in few bytes
+--
+-- A rule (count, window) sees the units with score > now - window, those later than now too: where the clock was
+-- set back, no capacity comes of it. It denies a cost if the unit at rank count - cost + 1 from the newest is one
+-- of them: that unit must leave the window first.
+--
+-- The functions take a limit: {key, cost, rules}, a rule being {count, window}, windows in µs. probe writes nothing;
+-- charge, settle and discharge write in this order.
+
+local CHUNK = 1000 -- members of one ZADD or ZREM: unpack has a limit
+local SLACK = 1000 -- ms that a key outlives its newest unit's last window
+
+local function newest(key, rank)
+  return tonumber(redis.call('ZRANGE', key, -rank, -rank, 'WITHSCORES')[2])
+end
+
+local function integer(n)
+  return string.format('%.0f', n)
+end
+
+-- probe sets the retry (µs; 0 allowed, -1 never) of every rule, and full: the set has more units than the largest
+-- count needs once the cost is charged. It returns whether every rule allows the cost.
+local function probe(limit, now)
+  local allowed, absent = true, math.huge
+  for _, rule in ipairs(limit.rules) do
+    local rank = rule.count - limit.cost + 1
+    rule.retry = 0
+    if limit.cost > 0 and rank < 1 then
+      rule.retry = -1
+    elseif limit.cost > 0 and rank < absent then
+      local score = newest(limit.key, rank)
+      if not score then
+        absent = rank -- the set is smaller: no older unit need be asked for
+      elseif score > now - rule.window then
+        rule.retry = score + rule.window - now
+      end
+    end
+    allowed = allowed and rule.retry == 0
+  end
+  limit.full = absent == math.huge
+  return allowed
+end
+
+-- each calls what with up to CHUNK members of the units from, from + 1, … below to.
+local function each(base, from, to, what)
+  for first = from, to - 1, CHUNK do
+    local members = {}
+    for unit = first, math.min(first + CHUNK, to) - 1 do
+      members[#members + 1] = unit == 0 and base or integer(unit) .. base
+    end
+    what(members)
+  end
+end
+
+-- discharge removes the units from, from + 1, … of the admission with this base.
+local function discharge(limit, base, from)
+  each(base, from or 0, limit.cost, function(members)
+    redis.call('ZREM', limit.key, unpack(members))
+  end)
+end
+
+-- charge adds the cost's units and returns true; where another admission has the same base it changes nothing and
+-- returns false. That admission holds units 0, 1, … up to its cost, so those that were added are the last ones.
+local function charge(limit, base, now)
+  local score, added = integer(now), 0
+  each(base, 0, limit.cost, function(members)
+    local scored = {}
+    for _, member in ipairs(members) do
+      scored[#scored + 1] = score
+      scored[#scored + 1] = member
+    end
+    added = added + redis.call('ZADD', limit.key, 'NX', unpack(scored))
+  end)
+  if added < limit.cost then
+    discharge(limit, base, limit.cost - added)
+    return false
+  end
+  return true
+end
+
+-- settle drops what no rule sees any more, where there is enough of it, and sets the key's expiry.
+local function settle(limit, now)
+  local window = 0
+  for _, rule in ipairs(limit.rules) do
+    window = math.max(window, rule.window)
+  end
+  if limit.full then
+    redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - window))
+  end
+  redis.call('PEXPIRE', limit.key, integer(math.ceil(window / 1000) + SLACK))
+end
+
+-- describe sets remaining and reset (µs) of every rule, as the key now stands.
+local function describe(limit, now)
+  local last = newest(limit.key, 1)
+  for _, rule in ipairs(limit.rules) do
+    rule.remaining, rule.reset = rule.count, 0
+    if last and last > now - rule.window then
+      local used = redis.call('ZCOUNT', limit.key, '(' .. integer(now - rule.window), '+inf')
+      rule.remaining = math.max(0, rule.count - used)
+      rule.reset = last + rule.window - now
+    end
+  end
+end
+
+algorithms[0] = {probe = probe, charge = charge, settle = settle, discharge = discharge, describe = describe}
