@@ -1,0 +1,91 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Problem is the body of an answer that [WriteError] writes, as RFC 9457 (application/problem+json) has it.
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Limit is the name of the limit that denied the call; empty if none did.
+	Limit string `json:"limit,omitempty"`
+	// RetryAfter is in whole seconds, the same as the header's; 0 if waiting does not help or nobody knows how long.
+	RetryAfter int64 `json:"retry_after,omitempty"`
+}
+
+// WriteError answers r with the error that a limited call returned before its method ran, and reports whether err, or an
+// error that it wraps, is one:
+//
+//	error                        status  Retry-After
+//	ratelimit.ErrExceeded        429     seconds, rounded up, 1 or more
+//	ratelimit.ErrCost            429     none: waiting does not help
+//	ratelimit.ErrUnavailable     503
+//	ratelimit.ErrNoIdentity      401
+//	ratelimit.ErrMisconfigured   500
+//
+// For any other error, a context's own among them, and for nil it writes nothing. The body is a [Problem]; it names the limit and
+// the wait, and never the caller or what err says of the store. A program whose 401 carries a WWW-Authenticate sets it
+// before. WriteError is called before anything is written to w.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) bool {
+	p, ok := problem(err)
+	if !ok {
+		return false
+	}
+	h := w.Header()
+	// As http.Error does: these were for the answer that is not given.
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
+		h.Del(name)
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Del("Retry-After")
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
+	}
+	w.WriteHeader(p.Status)
+	json.NewEncoder(w).Encode(p) // an error here is the connection's, and the server's to deal with
+	return true
+}
+
+// problem returns what there is to say of err, and whether it is ours.
+func problem(err error) (Problem, bool) {
+	var exceeded *ratelimit.ExceededError
+	if errors.As(err, &exceeded) {
+		p := newProblem(http.StatusTooManyRequests, "The rate limit is exceeded.")
+		p.Limit = exceeded.Name()
+		if exceeded.RetryAfter != store.Never {
+			p.RetryAfter = ratelimit.RetrySeconds(exceeded.RetryAfter)
+		}
+		return p, true
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return newProblem(c.status, c.detail), true
+		}
+	}
+	return Problem{}, false
+}
+
+var classes = []struct {
+	err    error
+	status int
+	detail string
+}{
+	{ratelimit.ErrMisconfigured, http.StatusInternalServerError, "Rate limiting does not work."},
+	{ratelimit.ErrUnavailable, http.StatusServiceUnavailable, "Rate limits cannot be checked at the moment."},
+	{ratelimit.ErrNoIdentity, http.StatusUnauthorized, "The request does not say who is calling."},
+	{ratelimit.ErrCost, http.StatusTooManyRequests, "The request asks for more than the rate limit ever allows."},
+	{ratelimit.ErrExceeded, http.StatusTooManyRequests, "The rate limit is exceeded."},
+}
+
+func newProblem(status int, detail string) Problem {
+	return Problem{Title: http.StatusText(status), Status: status, Detail: detail}
+}

@@ -1,0 +1,236 @@
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/httplimit"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+func createPolicy(onFail rules.OnFail) *rules.Policy {
+	return &rules.Policy{
+		Package: "example.com/shop", Type: "shop.Orders", Method: "Create",
+		Limits: []rules.Limit{{
+			Kind: rules.User, Rules: []rules.Rule{{Count: 2, Window: time.Minute}}, OnFail: onFail,
+		}},
+	}
+}
+
+// taken is the error of a call of cost that limiter decides.
+func taken(ctx context.Context, limiter *ratelimit.Limiter, onFail rules.OnFail, cost int64) error {
+	var in ratelimit.Input
+	in.Cost(cost)
+	_, err := limiter.Guard(createPolicy(onFail)).Take(ctx, in)
+	return err
+}
+
+const userID = "alice@example.com"
+
+func alice() context.Context { return ratelimit.WithUser(context.Background(), userID) }
+
+// secret is a store whose errors say what no answer may.
+type secret struct {
+	store.Store
+	class store.Class
+}
+
+func (s secret) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
+	return store.Outcome{}, &store.Error{Class: s.class, Err: errors.New("dial redis.internal:6379: NOAUTH hunter2")}
+}
+
+func leaky(t *testing.T, class store.Class) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(secret{memstore.New(), class}, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestWriteError(t *testing.T) {
+	allow := ratelimittest.AllowAll()
+	const exceeded, tooMuch = "The rate limit is exceeded.", "The request asks for more than the rate limit ever allows."
+	for _, tt := range []struct {
+		name  string
+		err   error
+		retry string
+		want  httplimit.Problem
+	}{
+		{
+			"exceeded", taken(alice(), ratelimittest.DenyAll(90*time.Second), 0, 1), "90",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 90},
+		},
+		{
+			"exceeded for 1µs", taken(alice(), ratelimittest.DenyAll(time.Microsecond), 0, 1), "1",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 1},
+		},
+		{
+			"exceeded for 2s and 1ns", taken(alice(), ratelimittest.DenyAll(2*time.Second+1), 0, 1), "3",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 3},
+		},
+		{
+			"exceeded for ever", taken(alice(), ratelimittest.DenyAll(store.Never), 0, 1), "",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create"},
+		},
+		{
+			"exceeded, without a number", ratelimit.ErrExceeded, "",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded},
+		},
+		{
+			"cost", taken(alice(), allow, 0, 3), "",
+			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: tooMuch},
+		},
+		{
+			"no identity", taken(context.Background(), allow, 0, 1), "",
+			httplimit.Problem{Title: "Unauthorized", Status: 401, Detail: "The request does not say who is calling."},
+		},
+		{
+			"unavailable", taken(alice(), leaky(t, store.Unavailable), rules.FailClosed, 1), "",
+			httplimit.Problem{Title: "Service Unavailable", Status: 503, Detail: "Rate limits cannot be checked at the moment."},
+		},
+		{
+			"misconfigured", taken(alice(), leaky(t, store.Misconfigured), rules.FailOpen, 1), "",
+			httplimit.Problem{Title: "Internal Server Error", Status: 500, Detail: "Rate limiting does not work."},
+		},
+	} {
+		for _, wrapped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/wrapped=%t", tt.name, wrapped), func(t *testing.T) {
+				err := tt.err
+				if err == nil {
+					t.Fatal("the call passed, want an error")
+				}
+				if wrapped {
+					err = errors.Join(errors.New("first"), fmt.Errorf("create: %w", err))
+				}
+				res := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					// What a handler may have set for the answer that it now does not give.
+					w.Header().Set("Content-Length", "3")
+					w.Header().Set("Content-Encoding", "gzip")
+					w.Header().Set("ETag", `"1"`)
+					w.Header().Set("Cache-Control", "max-age=60")
+					w.Header().Set("Retry-After", "7")
+					w.Header().Set("X-Request-Id", "42")
+					if !httplimit.WriteError(w, r, err) {
+						t.Error("WriteError = false, want true")
+					}
+				})
+				want := http.Header{
+					"Content-Type":           {"application/problem+json"},
+					"X-Content-Type-Options": {"nosniff"},
+					"X-Request-Id":           {"42"},
+				}
+				if tt.retry != "" {
+					want.Set("Retry-After", tt.retry)
+				}
+				res.header.Del("Date")
+				res.header.Del("Content-Length")
+				if diff := cmp.Diff(want, res.header); diff != "" {
+					t.Errorf("header (-want +got):\n%s", diff)
+				}
+				if res.status != tt.want.Status {
+					t.Errorf("status = %d, want %d", res.status, tt.want.Status)
+				}
+				var got httplimit.Problem
+				dec := json.NewDecoder(strings.NewReader(res.body))
+				dec.DisallowUnknownFields()
+				if err := dec.Decode(&got); err != nil {
+					t.Fatalf("body %q: %v", res.body, err)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("body (-want +got):\n%s", diff)
+				}
+				for _, word := range []string{"alice", "redis", "hunter2", "NOAUTH", "rl:"} {
+					if strings.Contains(strings.ToLower(res.body), strings.ToLower(word)) {
+						t.Errorf("body %s holds %q", res.body, word)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestWriteErrorLeavesOtherErrors(t *testing.T) {
+	done, cancel := context.WithCancelCause(alice())
+	cancel(errors.New("gone"))
+	late, cancelLate := context.WithDeadline(alice(), time.Unix(0, 0))
+	defer cancelLate()
+	for name, err := range map[string]error{
+		"nil":                nil,
+		"the service's":      errors.New("no such order"),
+		"io.EOF":             io.EOF,
+		"canceled":           context.Canceled,
+		"canceled by Take":   taken(done, ratelimittest.DenyAll(time.Second), rules.FailClosed, 1),
+		"deadline by Take":   taken(late, ratelimittest.DenyAll(time.Second), rules.FailClosed, 1),
+		"a store's, by hand": &store.Error{Class: store.Unavailable, Err: io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("ETag", `"1"`)
+				if httplimit.WriteError(w, r, err) {
+					t.Errorf("WriteError(%v) = true, want false", err)
+				}
+				w.WriteHeader(http.StatusTeapot)
+			})
+			if res.status != http.StatusTeapot || res.header.Get("ETag") == "" || res.body != "" {
+				t.Errorf("answer = %+v, want what the handler wrote", res)
+			}
+		})
+	}
+}
+
+func TestWriteErrorAnswersHEADWithoutBody(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httplimit.WriteError(w, r, ratelimit.ErrUnavailable)
+	}))
+	defer srv.Close()
+	defer srv.Client().CloseIdleConnections()
+	res, err := srv.Client().Head(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || len(body) != 0 || err != nil {
+		t.Errorf("HEAD = %d %q, %v, want 503 without a body", res.StatusCode, body, err)
+	}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// serve returns what a real server makes of h.
+func serve(t *testing.T, h http.HandlerFunc) answer {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	defer srv.Client().CloseIdleConnections()
+	res, err := srv.Client().Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, string(body)}
+}
