@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // Name returns the handle of limit i in errors, headers and metrics: the name that its directive gives, else the method's
 // name, followed by the kind where the policy has several limits: "Create", "Create/user",
@@ -71,32 +67,31 @@ var idTemplates = []string{IP: "ip=<addr>", User: "user=<id>", Global: "global",
 // KeyTemplate returns limit i's key with a placeholder for what calls differ in: "rl:user=<id>:orders.Orders-Create".
 func (p *Policy) KeyTemplate(i int) string {
 	prefix, bucket := p.Key(i)
-	return prefix + ":" + nameOf("Kind", idTemplates, p.Limits[i].Kind) + ":" + bucket
+	return prefix + ":" + wordFor("Kind", idTemplates, p.Limits[i].Kind) + ":" + bucket
 }
 
 // Escape returns s with every byte outside [A-Za-z0-9._@-] as % and two upper-case hexadecimal digits, so that
 // no part of a key can hold a separator or a hash tag. Different texts have different escapes.
 func Escape(s string) string {
-	i := 0
-	for i < len(s) && safe(s[i]) {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s) + 8)
-	for ; i >= 0; i = -1 {
-		b.WriteString(s[:i])
-		for _, c := range []byte(s[i:]) {
-			if safe(c) {
-				b.WriteByte(c)
-			} else {
-				fmt.Fprintf(&b, "%%%02X", c)
-			}
+	for i := range len(s) {
+		if !safe(s[i]) {
+			return string(AppendEscape(make([]byte, 0, len(s)+8), s))
 		}
 	}
-	return b.String()
+	return s
+}
+
+// AppendEscape appends the [Escape] of s to dst.
+func AppendEscape(dst []byte, s string) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(s) {
+		if c := s[i]; safe(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return dst
 }
 
 // safe reports whether c stands for itself in a key.

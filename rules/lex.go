@@ -1,20 +1,21 @@
 package rules
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// A piece is a text and where it comes from in the comment.
+// A piece is a text and where in the comment it is written.
 type piece struct {
 	text string // what it says
-	raw  string // how it is written, without the quotes around it
-	at   int    // offset of raw in the comment
+	raw  string // how it is written, inside its quotes if it has some
+	at   int    // the offset of raw in the comment
 }
 
-// column returns the 1-based column in the comment of the byte of p.text at offset.
+// column returns the 1-based column in the comment of the byte at offset of p.text.
 func (p piece) column(offset int) int {
 	if p.text == p.raw {
 		return p.at + 1 + offset
@@ -25,8 +26,7 @@ func (p piece) column(offset int) int {
 		if err != nil {
 			break
 		}
-		read++
-		if multibyte {
+		if read++; multibyte {
 			read += utf8.RuneLen(r) - 1
 		}
 		rest = tail
@@ -34,111 +34,116 @@ func (p piece) column(offset int) int {
 	return p.at + 1 + len(p.raw) - len(rest)
 }
 
-// after returns the part of p behind its first n bytes.
-func (p piece) after(n int) piece {
-	at := p.column(n) - 1
-	return piece{text: p.text[n:], raw: p.raw[at-p.at:], at: at}
+// behind returns p without its first n bytes.
+func (p piece) behind(n int) piece {
+	cut := p.column(n) - 1 - p.at
+	return piece{p.text[n:], p.raw[cut:], p.at + cut}
 }
 
-// A field is what stands between two blanks of a directive's line: a rule, an option or a stray.
+// A field is what stands between two spaces of a directive: a rule, an option or something else.
 type field struct {
-	piece        // all of it, as written
-	name  string // of an option; empty for what is none
-	value piece  // of an option, without its quotes
-	bad   bool   // a problem with it is already reported
+	raw   string
+	at    int    // the offset of raw in the comment
+	name  string // of an option; empty for anything else
+	value piece  // of an option
 }
 
-// fields splits text, from offset on, at blanks. Blanks in a value's strings and brackets do not split it.
-func fields(text string, offset int, errs *Errors) []field {
-	var all []field
-	for i := offset; i < len(text); {
-		switch width, name := oddRune(text[i:]); {
-		case text[i] == ' ' || text[i] == '\t':
-			i++
-		case width > 0:
-			errs.addf(i+1, "found %s, want a plain space", name)
+func (f field) end() int { return f.at + len(f.raw) }
+
+// splitFields splits what stands in text from an offset on, and reports what cannot be split. Spaces and tabs separate,
+// but not those in the strings and brackets of an option's value.
+func splitFields(text string, from int, errs *Errors) []field {
+	text = strings.TrimSuffix(text, "\r")
+	var fields []field
+	for i := from; i < len(text); {
+		if width, name := oddRune(text[i:]); width > 0 {
+			errs.addf(i+1, "found %s, want a plain space or nothing", name)
 			i += width
-		default:
+		} else if atBlank(text, i) {
+			i++
+		} else {
 			f := scanField(text, i, errs)
-			all = append(all, f)
-			i += len(f.raw)
+			fields = append(fields, f)
+			i = f.end()
 		}
 	}
-	return all
+	return fields
 }
 
-// scanField reads the field that begins at offset i of text.
+// scanField reads the field that begins at an offset of text.
 func scanField(text string, i int, errs *Errors) field {
 	if end := scanString(text, i); end > i && atBlank(text, end) {
-		f := field{piece: piece{text: text[i:end], raw: text[i:end], at: i}}
-		content := unquoted(text, i, end)
-		if n := optionName(content.text); n > 0 {
-			f.name, f.value = content.text[:n], content.after(n+1)
+		f := field{raw: text[i:end], at: i}
+		if content := unquote(text, i, end); optionName(content.text) > 0 {
+			n := optionName(content.text)
+			f.name, f.value = content.text[:n], content.behind(n+1)
 		}
 		return f
 	}
-	f := field{}
-	n := optionName(text[i:])
-	end := i
-	if n == 0 {
-		for end < len(text) && !atBlank(text, end) {
-			end++
-		}
-	} else {
-		f.name = text[i : i+n]
-		f.value, end, f.bad = scanValue(text, i+n+1, errs)
+	if n := optionName(text[i:]); n > 0 {
+		f := field{at: i, name: text[i : i+n]}
+		end := 0
+		f.value, end = scanValue(text, i+n+1, errs)
+		f.raw = text[i:end]
+		return f
 	}
-	f.piece = piece{text: text[i:end], raw: text[i:end], at: i}
-	return f
+	end := i
+	for !atBlank(text, end) {
+		end++
+	}
+	return field{raw: text[i:end], at: i}
 }
 
-// scanValue reads the value that begins at offset i of text, and says where it ends.
-func scanValue(text string, i int, errs *Errors) (value piece, end int, bad bool) {
+// scanValue reads the value that begins at an offset of text: one Go string, or text up to a space outside of
+// strings and brackets.
+func scanValue(text string, i int, errs *Errors) (value piece, end int) {
 	if end := scanString(text, i); end > i && atBlank(text, end) {
-		return unquoted(text, i, end), end, false
+		return unquote(text, i, end), end
 	}
-	var open []int // offsets of the brackets that are not closed yet
-	for end = i; end < len(text); {
-		switch c := text[end]; c {
-		case '"', '`', '\'':
+	var open []int // where the brackets stand that are not closed yet
+	for end = i; end < len(text) && (len(open) > 0 || !atBlank(text, end)); {
+		width, name := oddRune(text[end:])
+		switch c := text[end]; {
+		case width > 0:
+			errs.addf(end+1, "found %s, want a plain space or nothing", name)
+			end += width
+			continue
+		case c == '"' || c == '`' || c == '\'':
 			closed := scanString(text, end)
 			if closed < 0 {
-				errs.addf(end+1, "found %c without its end, want another %[1]c behind %q", c, text[end+1:])
-				return piece{text[i:], text[i:], i}, len(text), true
+				errs.addf(end+1, "found %q, want a closing %c", text[end:], c)
+				return piece{text[i:], text[i:], i}, len(text)
 			}
 			end = closed
 			continue
-		case '(', '[', '{':
+		case strings.HasPrefix(text[end:], "“") || strings.HasPrefix(text[end:], "”"):
+			errs.addf(end+1, "found %q, want a plain quote (\")", text[end:end+len("“")])
+			return piece{text[i:], text[i:], i}, len(text)
+		case c == '(' || c == '[' || c == '{':
 			open = append(open, end)
-		case ')', ']', '}':
-			if len(open) > 0 {
-				open = open[:len(open)-1]
-			}
-		default:
-			if atBlank(text, end) {
-				if len(open) == 0 {
-					return piece{text[i:end], text[i:end], i}, end, bad
-				}
-				if width, name := oddRune(text[end:]); width > 0 {
-					errs.addf(end+1, "found %s, want a plain space", name)
-					bad = true
-				}
-			}
+		case (c == ')' || c == ']' || c == '}') && len(open) > 0:
+			open = open[:len(open)-1]
 		}
 		end++
 	}
-	if len(open) > 0 && !bad {
+	if len(open) > 0 {
 		at := open[len(open)-1]
-		errs.addf(at+1, "found %q without its end, want the bracket closed in %q", text[at:at+1], text[i:end])
-		bad = true
+		errs.addf(at+1, "found %q, want a closing %c", text[at:end], closing(text[at]))
 	}
-	return piece{text[i:end], text[i:end], i}, end, bad
+	return piece{text[i:end], text[i:end], i}, end
 }
 
-// scanString returns the end of the Go string or rune literal that begins at offset i of text: i if none
-// begins there, -1 if it does not end.
+func closing(open byte) rune {
+	if open == '(' {
+		return ')'
+	}
+	return rune(open) + 2 // [] and {} stand two apart
+}
+
+// scanString returns the end of the Go string or rune that begins at an offset of text: the offset itself
+// if none begins there, -1 if it does not end.
 func scanString(text string, i int) int {
-	if i >= len(text) || !strings.ContainsRune("\"`'", rune(text[i])) {
+	if i >= len(text) || text[i] != '"' && text[i] != '`' && text[i] != '\'' {
 		return i
 	}
 	for j := i + 1; j < len(text); j++ {
@@ -152,32 +157,42 @@ func scanString(text string, i int) int {
 	return -1
 }
 
-// unquoted returns what the Go string text[i:end] says; a literal that says nothing in Go says itself.
-func unquoted(text string, i, end int) piece {
-	raw := text[i+1 : end-1]
-	content, err := strconv.Unquote(text[i:end])
-	if err != nil || text[i] == '\'' {
-		return piece{text[i:end], text[i:end], i}
+// unquote returns what the literal text[i:end] says. A rune, or what is no Go string after all, says itself.
+func unquote(text string, i, end int) piece {
+	raw := text[i:end]
+	if content, err := strconv.Unquote(raw); err == nil && raw[0] != '\'' {
+		return piece{content, raw[1 : len(raw)-1], i + 1}
 	}
-	return piece{content, raw, i + 1}
+	return piece{raw, raw, i}
 }
 
-// optionName returns the length of the name in "name=…", and 0 if text is not of that form.
+// quote returns a value as it stands behind name=: in quotes if it would read differently without.
+func quote(value string) string {
+	var errs Errors
+	got, end := scanValue(value, 0, &errs)
+	switch {
+	case len(errs) == 0 && end == len(value) && got.text == value && got.raw == value:
+		return value
+	case strings.ContainsAny(value, `"\`) && strconv.CanBackquote(value):
+		return "`" + value + "`"
+	}
+	return strconv.Quote(value)
+}
+
+// optionName returns the length of the name in "name=", and 0 if text does not begin so.
 func optionName(text string) int {
 	for i := range len(text) {
 		switch c := text[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-		case i > 0 && ('0' <= c && c <= '9' || c == '-' || c == '_'):
 		case c == '=':
 			return i
-		default:
+		case !isNameByte(c) || i == 0 && (c < 'A' || c == '_'):
 			return 0
 		}
 	}
 	return 0
 }
 
-// atBlank reports whether text ends, or has a blank of any kind, at offset i.
+// atBlank reports whether text ends at an offset, or has a blank of any kind there.
 func atBlank(text string, i int) bool {
 	if i >= len(text) || text[i] == ' ' || text[i] == '\t' {
 		return true
@@ -186,16 +201,19 @@ func atBlank(text string, i int) bool {
 	return width > 0
 }
 
-// oddRune returns the width and the name of a rune that looks like a blank, or like nothing, and is neither a
-// space nor a tab. The width is 0 if text begins with another rune.
+// oddRune returns the width and a name of the rune that text begins with if it looks like a blank or like nothing, but
+// is neither a space nor a tab. Otherwise the width is 0.
 func oddRune(text string) (width int, name string) {
 	r, width := utf8.DecodeRuneInString(text)
-	if r == ' ' || r == '\t' || r == utf8.RuneError || !unicode.In(r, unicode.White_Space, unicode.Cc, unicode.Cf) {
+	switch {
+	case r == ' ', r == '\t', !unicode.In(r, unicode.White_Space, unicode.Cc, unicode.Cf):
 		return 0, ""
+	case r == '\u00a0':
+		return width, "a no-break space (U+00A0)"
+	case unicode.IsSpace(r) && r >= 0x80:
+		return width, fmt.Sprintf("a space that is not plain (%U)", r)
+	case r >= 0x80:
+		return width, fmt.Sprintf("an invisible character (%U)", r)
 	}
-	name = strconv.QuoteToASCII(string(r))
-	if r == '\u00a0' {
-		name = "a no-break space (U+00A0)"
-	}
-	return width, name
+	return width, fmt.Sprintf("the control character %q", r)
 }

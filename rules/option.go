@@ -1,75 +1,80 @@
 package rules
 
 import (
+	"errors"
+	"fmt"
 	"go/parser"
 	"go/scanner"
 	"go/token"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// An option is one name=value of a directive. The table below is the only place that knows them: parsing,
-// printing and validating go through it.
+// An option is one name=value of a directive. The table below is the only place that knows them: Parse,
+// String and Validate go through it.
 type option struct {
-	name  string
-	suits []string                    // the directives that may have it
-	value string                      // an example, for messages
-	parse func(*Limit, string) *fault // reads a value into the limit
-	print func(*Limit) string         // the value to write, "" for the default
+	name    string
+	suits   []string // the directives that may have it
+	example string   // a value, for messages
+	spaces  bool     // a value may have blanks
+	parse   func(*Limit, string) *fault
+	print   func(*Limit) string // "" for the default
 }
 
-// options in the order in which they are printed.
+// options in the order in which String writes them.
 var options = []option{
 	choice("algo", counting, algorithmNames, func(l *Limit) *Algorithm { return &l.Algorithm }),
-	expression("by", identified, "req.CustomerID", func(l *Limit) *string { return &l.By }),
+	expression("by", identified, "req.Customer", func(l *Limit) *string { return &l.By }),
 	expression("cost", counting, "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
-	expression("when", counting, `"req.Kind == Paid"`, func(l *Limit) *string { return &l.When }),
-	word("name", counting, "/", func(l *Limit) *string { return &l.Name }),
-	word("bucket", counting, "", func(l *Limit) *string { return &l.Bucket }),
-	word("prefix", counting, "", func(l *Limit) *string { return &l.Prefix }),
+	expression("when", counting, "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
+	word("name", counting, "._-/", func(l *Limit) *string { return &l.Name }),
+	word("bucket", counting, "._-", func(l *Limit) *string { return &l.Bucket }),
+	word("prefix", counting, "._-", func(l *Limit) *string { return &l.Prefix }),
 	choice("missing", identified, missingNames, func(l *Limit) *Missing { return &l.Missing }),
 	choice("onfail", counting, onFailNames, func(l *Limit) *OnFail { return &l.OnFail }),
 }
 
+var optionNames = namesOf(options, func(o option) string { return o.name })
+
+// Sets of directives that options suit.
 var (
-	identified = []string{"ip", "user", "key"}
 	counting   = []string{"ip", "user", "global", "key"}
+	identified = []string{"ip", "user", "key"}
 )
 
-var optionNames = func() []string {
-	var names []string
-	for _, o := range options {
-		names = append(names, o.name)
-	}
-	return names
-}()
+// suit returns whether the option may stand on a directive.
+func (o option) suit(directive string) bool { return slices.Contains(o.suits, directive) }
+
+// pair returns the option with a value, as a directive has it.
+func (o option) pair(value string) string { return o.name + "=" + quote(value) }
 
 func findOption(name string) (option, bool) {
-	i := slices.IndexFunc(options, func(o option) bool { return o.name == name })
+	i := slices.Index(optionNames, name)
 	if i < 0 {
 		return option{}, false
 	}
 	return options[i], true
 }
 
-// choice is an option whose value is one of some words; the first is the default.
+// choice is an option whose value is one of some words, each standing for its index. The first is the default.
 func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T) option {
 	return option{
-		name: name, suits: suits, value: words[0],
+		name: name, suits: suits, example: words[len(words)-1],
 		parse: func(l *Limit, text string) *fault {
 			i := slices.Index(words, text)
 			if i < 0 {
-				return faultf(0, "unknown value %q of %s, want %s%s", text, name, list(words), didYouMean(text, words))
+				return faultf(0, "option %s has the unknown value %q, want %s%s", name, text, list(words), didYouMean(text, words))
 			}
 			*field(l) = T(i)
 			return nil
 		},
 		print: func(l *Limit) string {
-			v := *field(l)
-			if v == 0 {
+			if *field(l) == 0 {
 				return ""
 			}
-			return nameOf(name, words, v)
+			return wordFor(name, words, *field(l))
 		},
 	}
 }
@@ -77,55 +82,108 @@ func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T)
 // maxWord is the most bytes of a name, a bucket or a prefix.
 const maxWord = 64
 
-// word is an option whose value is a word that stands in keys, headers and metrics.
-func word(name string, suits []string, extra string, field func(*Limit) *string) option {
+// word is an option whose value stands in keys, headers and metrics: letters, digits and some marks.
+func word(name string, suits []string, marks string, field func(*Limit) *string) option {
 	return option{
-		name: name, suits: suits, value: "orders",
+		name: name, suits: suits, example: "orders",
 		parse: func(l *Limit, text string) *fault {
-			bad := strings.IndexFunc(text, func(r rune) bool {
-				return !(r < 0x80 && (safe(byte(r)) && r != '@' || strings.ContainsRune(extra, r)))
-			})
-			also := ""
-			if extra != "" {
-				also = " and " + extra
-			}
-			if bad >= 0 {
-				return faultf(bad, "%s %q is not a word, want letters a to z and A to Z, digits, '.', '_' and '-'%s", name, text, also)
+			if at := strings.IndexFunc(text, func(r rune) bool { return !inWord(r, marks) }); at >= 0 {
+				r, _ := utf8.DecodeRuneInString(text[at:])
+				return faultf(at, "option %s has %q in %q, want letters (a-z, A-Z), digits and %s only", name, r, text, marks)
 			}
 			if len(text) > maxWord {
-				return faultf(maxWord, "%s %q has %d bytes, want at most %d", name, text, len(text), maxWord)
+				return faultf(maxWord, "option %s has %d bytes in %q, want at most %d", name, len(text), text, maxWord)
 			}
 			*field(l) = text
 			return nil
 		},
 		print: func(l *Limit) string { return *field(l) },
 	}
+}
+
+func inWord(r rune, marks string) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r)
 }
 
 // expression is an option whose value is a Go expression.
 func expression(name string, suits []string, example string, field func(*Limit) *string) option {
 	return option{
-		name: name, suits: suits, value: example,
+		name: name, suits: suits, example: example, spaces: true,
 		parse: func(l *Limit, text string) *fault {
-			if f := checkExpression(text); f != nil {
-				return faultf(f.at, "%s %q is not a Go expression: %s", name, text, f.msg)
+			f := checkExpression(text)
+			if f == nil {
+				*field(l) = text
+				return nil
 			}
-			*field(l) = text
-			return nil
+			how := ", such as " + name + "=" + quote(example)
+			if inner := strings.Trim(text, "'"); len(inner) == len(text)-2 && checkExpression(inner) == nil {
+				how = "; write " + name + "=" + quote(inner)
+			}
+			return faultf(f.at, "option %s has %q (%s), want a Go expression%s", name, text, f.msg, how)
 		},
 		print: func(l *Limit) string { return *field(l) },
 	}
 }
 
-// checkExpression finds the first syntax error of a Go expression.
+// checkExpression finds what keeps text from being one Go expression on one line, without a comment.
 func checkExpression(text string) *fault {
+	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\t' })
+	if at >= 0 {
+		return faultf(at, "found %q", text[at])
+	}
+	if at := findComment(text); at >= 0 {
+		return faultf(at, "found a comment")
+	}
+	_, err := parser.ParseExprFrom(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+	var list scanner.ErrorList
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &list) && len(list) > 0:
+		return faultf(min(list[0].Pos.Offset, len(text)), "%s", list[0].Msg)
+	}
+	return faultf(0, "%s", err)
+}
+
+// findComment returns the offset of the first comment in Go source, -1 if there is none.
+func findComment(text string) int {
 	set := token.NewFileSet()
-	_, err := parser.ParseExprFrom(set, "", text, 0)
-	if errs, ok := err.(scanner.ErrorList); ok && len(errs) > 0 {
-		return &fault{min(errs[0].Pos.Offset, len(text)), errs[0].Msg}
+	file := set.AddFile("", set.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), func(token.Position, string) {}, scanner.ScanComments)
+	for {
+		switch pos, tok, _ := s.Scan(); tok {
+		case token.COMMENT:
+			return file.Offset(pos)
+		case token.EOF:
+			return -1
+		}
 	}
-	if err != nil {
-		return &fault{0, err.Error()}
+}
+
+// checkOptions finds what is wrong with the options of a limit that no directive was parsed for: it prints
+// each and parses it again.
+func checkOptions(l *Limit, directive string) []string {
+	var faults []string
+	for _, o := range options {
+		value := o.print(l)
+		if value == "" {
+			continue
+		}
+		if !o.suit(directive) {
+			faults = append(faults, unsuited(o, directive))
+		} else if f := o.parse(new(Limit), value); f != nil {
+			faults = append(faults, f.msg)
+		}
 	}
-	return nil
+	return faults
+}
+
+func unsuited(o option, directive string) string {
+	return fmt.Sprintf("found option %s on %s, want it on %s only", o.name, directive, list(o.suits))
+}
+
+// lacks says which option a directive lacks.
+func lacks(d directive, o option) string {
+	return fmt.Sprintf("directive %s has no option %s, want one; write %s", d.name, o.name, o.pair(o.example))
 }

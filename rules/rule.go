@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	minWindow = time.Millisecond
-	maxWindow = 366 * day
-	maxRules  = 16
-
 	day  = 24 * time.Hour
 	week = 7 * day
+
+	minWindow = time.Millisecond
+	maxWindow = 366 * day
+
+	// maxRules is the most rules of one limit.
+	maxRules = 16
 )
 
-// String returns the rule as a directive has it: "10,1s".
+// String returns the rule as a directive has it: "10,1s". [Parse] reads the same Rule back.
 func (r Rule) String() string {
 	return strconv.FormatInt(r.Count, 10) + "," + formatWindow(r.Window)
 }
@@ -41,58 +43,75 @@ func formatWindow(d time.Duration) string {
 	return text
 }
 
-// parseRule reads "10,1s" or "10/1s". It checks neither count nor window against their bounds: see checkRules.
+// The wants of a rule that cannot be read.
+const (
+	wantRule     = "count,window"
+	wantCount    = "digits only"
+	wantDuration = "one such as 500ms, 1s or 24h"
+	wantUnit     = "ms, s, m, h, d or w"
+	wantWindow   = "1ms to 366d"
+)
+
+// parseRule reads "10,1s" or "10/1s". Whether count and window make sense together is checkRules' business.
 func parseRule(text string) (Rule, *fault) {
 	sep := strings.IndexAny(text, ",/")
 	if sep < 0 {
-		return Rule{}, misread(text, 0, "has no window")
+		return Rule{}, misread(text, 0, "has no window", wantRule)
 	}
-	if strings.ContainsAny(text[sep+1:], ",/") {
-		return Rule{}, misread(text, sep+1, "has a second separator")
+	before, behind := text[:sep], text[sep+1:]
+	if strings.ContainsAny(behind, ",/") {
+		return Rule{}, misread(text, sep+1+strings.IndexAny(behind, ",/"), "has more than two parts", wantRule)
 	}
-	count, why := parseCount(text[:sep])
-	if why != "" {
-		return Rule{}, misread(text, 0, why)
+	if before == "" {
+		return Rule{}, misread(text, 0, "has no count", wantRule)
 	}
-	window, why := parseWindow(text[sep+1:])
-	if why != "" {
-		return Rule{}, misread(text, sep+1, why)
+	if behind == "" {
+		return Rule{}, misread(text, sep, "has no window", wantRule)
+	}
+	count, found, want := parseCount(before)
+	if found != "" {
+		if _, odd, _ := parseWindow(before); odd == "" && digits(behind) == len(behind) {
+			found, want = "has its parts swapped", wantRule
+		}
+		return Rule{}, misread(text, 0, found, want)
+	}
+	window, found, want := parseWindow(behind)
+	if found != "" {
+		return Rule{}, misread(text, sep+1, found, want)
 	}
 	return Rule{Count: count, Window: window}, nil
 }
 
-// misread says that text is not a rule, why, and what to write instead if that can be guessed.
-func misread(text string, at int, why string) *fault {
+// misread is the fault of a text that is not a rule, with what to write instead if that can be guessed.
+func misread(text string, at int, found, want string) *fault {
 	if mend := mendRules(text); mend != "" {
-		return faultf(at, "rule %q %s, want count,window; write %q", text, why, mend)
+		return faultf(at, "rule %q %s, want %s; write %q", text, found, want, mend)
 	}
-	return faultf(at, "rule %q %s, want count,window, such as 10,1s or 5000,24h", text, why)
+	how := ""
+	if want == wantRule {
+		how = ", such as 10,1s or 5000,24h"
+	}
+	return faultf(at, "rule %q %s, want %s%s", text, found, want, how)
 }
 
-// parseCount reads a decimal count. Otherwise it says what is wrong.
-func parseCount(text string) (count int64, why string) {
-	if text == "" {
-		return 0, "has no count"
-	}
-	if digits(text) != len(text) {
-		return 0, "has the count " + strconv.Quote(text) + ", which is not made of digits only"
-	}
-	if text[0] == '0' && len(text) > 1 {
-		return 0, "has the count " + strconv.Quote(text) + ", which begins with 0"
+// parseCount reads a decimal count, or says what it found instead and what is wanted.
+func parseCount(text string) (count int64, found, want string) {
+	if digits(text) != len(text) || text[0] == '0' && len(text) > 1 {
+		if digits(text) == len(text) {
+			return 0, "has a count that begins with 0", "no 0 in front"
+		}
+		return 0, "has the count " + strconv.Quote(text), wantCount
 	}
 	count, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return math.MaxInt64, "" // checkRules says how much is too much
+		return 0, "has a count out of range", "1 to " + strconv.FormatInt(mostCount(), 10)
 	}
-	return count, ""
+	return count, "", ""
 }
 
-// parseWindow reads a Go duration that may have days and weeks. Otherwise it says what is wrong.
-func parseWindow(text string) (window time.Duration, why string) {
-	if text == "" {
-		return 0, "has no window"
-	}
-	quoted := strconv.Quote(text)
+// parseWindow reads a Go duration that may have days and weeks, or says what it found instead and what is
+// wanted.
+func parseWindow(text string) (window time.Duration, found, want string) {
 	for rest := text; rest != ""; {
 		number := rest[:digits(rest)]
 		rest = rest[len(number):]
@@ -100,93 +119,163 @@ func parseWindow(text string) (window time.Duration, why string) {
 			fraction := rest[:1+digits(rest[1:])]
 			number, rest = number+fraction, rest[len(fraction):]
 		}
-		unit := rest[:len(rest)-len(strings.TrimLeft(rest, unitBytes))]
+		unit := rest[:letters(rest)]
 		rest = rest[len(unit):]
-		if number == "" || number == "." {
-			return 0, "has the window " + quoted + ", which lacks a number"
+		switch {
+		case unit == "" && rest != "":
+			return 0, "has the window " + strconv.Quote(text), wantDuration
+		case strings.Trim(number, ".") == "":
+			return 0, "has a window without a number", wantDuration
+		case unit == "":
+			return 0, "has a window without a unit", wantUnit
 		}
-		if unit == "" {
-			return 0, "has the window " + quoted + ", which lacks a unit"
+		part, known := parseDuration(number, unit)
+		switch {
+		case !known:
+			return 0, "has the unknown unit " + strconv.Quote(unit), wantUnit
+		case part > math.MaxInt64-window:
+			return 0, "has a window out of range", wantWindow
 		}
-		scale := time.Duration(1)
-		read := unit
-		switch unit {
-		case "d":
-			scale, read = 24, "h"
-		case "w":
-			scale, read = 7*24, "h"
-		case "ns", "us", "µs", "μs", "ms", "s", "m", "h":
-		default:
-			return 0, "has the window " + quoted + " with the unknown unit " + strconv.Quote(unit)
-		}
-		part, err := time.ParseDuration(number + read)
-		if err != nil || part > math.MaxInt64/scale || part*scale > math.MaxInt64-window {
-			return math.MaxInt64, "" // checkRules says how much is too much
-		}
-		window += part * scale
+		window += part
 	}
-	return window, ""
+	return window, "", ""
 }
 
-// unitBytes may stand in a unit, right or wrong.
-const unitBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµμ"
+// parseDuration reads a number of units; what is too long for a Duration is math.MaxInt64.
+func parseDuration(number, unit string) (d time.Duration, known bool) {
+	scale := time.Duration(1)
+	switch unit {
+	case "ns", "us", "µs", "μs", "ms", "s", "m", "h":
+	case "d":
+		scale, unit = day/time.Hour, "h"
+	case "w":
+		scale, unit = week/time.Hour, "h"
+	default:
+		return 0, false
+	}
+	d, err := time.ParseDuration(number + unit)
+	if err != nil || d > math.MaxInt64/scale {
+		return math.MaxInt64, true
+	}
+	return d * scale, true
+}
 
 // digits counts the decimal digits that text begins with.
 func digits(text string) int {
 	return len(text) - len(strings.TrimLeft(text, "0123456789"))
 }
 
-// mendRules guesses the rules that text was meant to be, and returns "" if it cannot.
-func mendRules(text string) string {
-	return ""
+// unitLetters may stand in a unit, right or wrong.
+const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµμ"
+
+// letters counts the bytes of the unitLetters that text begins with.
+func letters(text string) int {
+	return len(text) - len(strings.TrimLeft(text, unitLetters))
 }
 
-// checkRules finds what is wrong with the rules of one limit. The fault's at is the index of a rule.
-func checkRules(rules []Rule, algo Algorithm) []*fault {
+// mendRules guesses which rules text was meant to be: "10,1s 100,1m". It returns "" if it cannot.
+func mendRules(text string) string {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",/;:|@，\"'`", r) })
+	var mended []string
+	for ; len(parts) >= 2; parts = parts[2:] {
+		rule := mendRule(parts[0], parts[1])
+		if rule == "" {
+			rule = mendRule(parts[1], parts[0])
+		}
+		if rule == "" {
+			return ""
+		}
+		mended = append(mended, rule)
+	}
+	if len(parts) > 0 {
+		return ""
+	}
+	return strings.Join(mended, " ")
+}
+
+func mendRule(count, window string) string {
+	count = strings.TrimLeft(strings.ReplaceAll(strings.TrimPrefix(count, "+"), "_", ""), "0")
+	if digits(window) == len(window) {
+		window += "s"
+	}
+	number := strings.TrimRight(window, unitLetters)
+	if unit, ok := unitSlips[strings.ToLower(window[len(number):])]; ok {
+		window = number + unit
+	}
+	if number == "" {
+		window = "1" + window
+	}
+	_, odd, _ := parseCount(count)
+	if w, found, _ := parseWindow(window); count == "" || odd != "" || found != "" || w <= 0 {
+		return ""
+	}
+	return count + "," + window
+}
+
+// unitSlips has what people write for a unit.
+var unitSlips = map[string]string{
+	"msec": "ms", "msecs": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
+	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "s": "s",
+	"min": "m", "mins": "m", "minute": "m", "minutes": "m",
+	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "h": "h",
+	"day": "d", "days": "d", "d": "d",
+	"wk": "w", "wks": "w", "week": "w", "weeks": "w", "w": "w",
+}
+
+// checkRules finds what is wrong with the rules of one limit, which are written as texts. The at of a
+// fault is the index of a rule.
+func checkRules(rules []Rule, texts []string, algo Algorithm) []*fault {
 	var faults []*fault
 	if len(rules) > maxRules {
-		faults = append(faults, faultf(maxRules, "%d rules on one limit, want at most %d; a second line is a second limit", len(rules), maxRules))
+		faults = append(faults, faultf(maxRules, "found %d rules on one limit, want at most %d", len(rules), maxRules))
 		rules = rules[:maxRules]
 	}
 	sound := make([]bool, len(rules))
 	for i, r := range rules {
 		why := checkRule(r, algo)
 		if sound[i] = why == ""; !sound[i] {
-			faults = append(faults, faultf(i, "%s", why))
+			faults = append(faults, faultf(i, "rule %q %s", texts[i], why))
 		}
 	}
-	for i, r := range rules {
-		for j, other := range rules {
-			if i == j || !sound[i] || !sound[j] {
-				continue
-			}
-			if r == other {
-				if j < i {
-					faults = append(faults, faultf(i, "rule %q stands twice, want it once; remove one", r))
-					break
-				}
-				continue
-			}
-			if other.Count <= r.Count && other.Window >= r.Window {
-				faults = append(faults, faultf(i, "rule %q can never bind, because %q admits no more in no less time; remove %[1]q, or give it a smaller count or a longer window", r, other))
-				break
-			}
+	for i := range rules {
+		if !sound[i] {
+			continue
+		}
+		if f := checkReach(rules, texts, sound, i); f != nil {
+			faults = append(faults, f)
 		}
 	}
 	return faults
 }
 
-// checkRule says what is wrong with one rule, and "" if nothing is.
+// checkRule says what is wrong with a rule by itself, and "" if nothing is.
 func checkRule(r Rule, algo Algorithm) string {
-	switch most := algo.maxCount(); {
+	most := algo.maxCount()
+	switch {
 	case r.Count < 1:
-		return "rule " + strconv.Quote(r.String()) + " admits nothing, want a count of 1 or more"
+		return "admits nothing, want a count of 1 to " + strconv.FormatInt(most, 10)
 	case r.Count > most:
-		return "rule " + strconv.Quote(r.String()) + " has a count over " + strconv.FormatInt(most, 10) + ", the most that " + algo.String() + " keeps"
+		return "has a count that is too large for " + algo.String() + ", want 1 to " + strconv.FormatInt(most, 10) + largerCounts(r.Count)
 	case r.Window < minWindow || r.Window > maxWindow:
-		return "rule " + strconv.Quote(r.String()) + " has a window out of range, want " + formatWindow(minWindow) + " to " + formatWindow(maxWindow)
+		return "has a window out of range, want " + wantWindow
 	case r.Window%time.Microsecond != 0:
-		return "rule " + strconv.Quote(r.String()) + " has a window with a part of a microsecond, want whole microseconds"
+		return "has a part of a microsecond in its window, want whole microseconds"
 	}
 	return ""
+}
+
+// checkReach finds out whether rule i can ever deny a call that no other rule denies. One that admits as many
+// calls or more in as much time or less never does.
+func checkReach(rules []Rule, texts []string, sound []bool, i int) *fault {
+	r := rules[i]
+	for j, other := range rules {
+		switch {
+		case i == j || !sound[j] || other.Count > r.Count || other.Window < r.Window:
+		case other != r:
+			return faultf(i, "rule %q never binds beside %q, want each rule to admit more in a longer window; remove %[1]q", texts[i], texts[j])
+		case j < i:
+			return faultf(i, "rule %q stands there already as %q, want it once; remove it", texts[i], texts[j])
+		}
+	}
+	return nil
 }
