@@ -61,7 +61,9 @@ end
 local function probe(decision)
   local allowed = true
   for _, limit in ipairs(decision.limits) do
-    allowed = limit.algorithm.probe(limit, now) and allowed
+    if not limit.algorithm.probe(limit, now) then
+      allowed = false
+    end
   end
   return allowed
 end
@@ -155,7 +157,10 @@ for _, decision in ipairs(decisions) do
     answer(decision, decide(decision))
   else
     local ok, status = pcall(decide, decision)
-    answer(decision, ok and status or FAILED)
+    if not ok then
+      status = FAILED
+    end
+    answer(decision, status)
   end
 end
 return reply

@@ -39,7 +39,9 @@ local function probe(limit, now)
         rule.retry = score + rule.window - now
       end
     end
-    allowed = allowed and rule.retry == 0
+    if rule.retry ~= 0 then
+      allowed = false
+    end
   end
   limit.full = absent == math.huge
   return allowed
