@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rlgen/rlgen/gen"
+)
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFindings = 1
+	exitUsage    = 2
+)
+
+// command is one run of the program.
+type command struct {
+	stdout, stderr io.Writer
+}
+
+// run runs the command that the arguments name, and returns the exit code.
+func (c *command) run(ctx context.Context, args []string) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "check":
+			return c.check(ctx, args[1:])
+		case "list":
+			return c.list(ctx, args[1:])
+		case "help":
+			return c.help(args[1:])
+		case "version":
+			return c.version(args[1:])
+		}
+	}
+	return c.generate(ctx, args)
+}
+
+// flags are the flags of the commands that load packages.
+type flags struct {
+	*flag.FlagSet
+	di, tags string
+	json     bool
+}
+
+func (c *command) flags(name, synopsis string) *flags {
+	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	f.SetOutput(c.stderr)
+	f.StringVar(&f.tags, "tags", "", "build `tags`, as go build takes them")
+	f.Usage = func() {
+		fmt.Fprintf(c.stderr, "usage: %s\n\n", synopsis)
+		f.PrintDefaults()
+		fmt.Fprint(c.stderr, "\nrlgen help says more.\n")
+	}
+	return f
+}
+
+func (f *flags) withDI() *flags {
+	f.StringVar(&f.di, "di", "fx", "dependency injection `files`: fx, wire, fx,wire or none")
+	return f
+}
+
+// parse returns the configuration that the arguments make, and the exit code where the run ends here.
+func (c *command) parse(f *flags, args []string) (cfg gen.Config, code int, ok bool) {
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return cfg, exitOK, false
+	case err != nil:
+		return cfg, exitUsage, false
+	}
+	for _, arg := range f.Args() {
+		if strings.HasPrefix(arg, "-") {
+			fmt.Fprintf(c.stderr, "rlgen: found %q behind the packages, want flags before them\n", arg)
+			return cfg, exitUsage, false
+		}
+	}
+	if f.di != "" {
+		if cfg.DI, ok = gen.ParseDI(f.di); !ok {
+			fmt.Fprintf(c.stderr, "rlgen: -di=%s, want fx, wire, fx,wire or none\n", f.di)
+			return cfg, exitUsage, false
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return cfg, c.fail(err), false
+	}
+	cfg.Dir = dir
+	cfg.Patterns = f.Args()
+	if f.tags != "" {
+		cfg.BuildFlags = []string{"-tags=" + f.tags}
+	}
+	return cfg, exitOK, true
+}
+
+func (c *command) fail(err error) int {
+	fmt.Fprintf(c.stderr, "rlgen: %v\n", err)
+	return exitFindings
+}
+
+// load runs the generator and prints its findings.
+func (c *command) load(ctx context.Context, cfg gen.Config) (*gen.Result, int) {
+	r, err := gen.Run(ctx, cfg)
+	if err != nil {
+		return nil, c.fail(err)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintln(c.stderr, f.Text(cfg.Dir))
+	}
+	if r.Failed() {
+		return r, exitFindings
+	}
+	return r, exitOK
+}
+
+func (c *command) generate(ctx context.Context, args []string) int {
+	f := c.flags("rlgen", "rlgen [flags] [packages]").withDI()
+	cfg, code, ok := c.parse(f, args)
+	if !ok {
+		return code
+	}
+	r, code := c.load(ctx, cfg)
+	if code != exitOK {
+		return code
+	}
+	if err := r.Commit(); err != nil {
+		return c.fail(err)
+	}
+	return exitOK
+}
+
+// check prints findings and stale files.
+func (c *command) check(ctx context.Context, args []string) int {
+	f := c.flags("rlgen check", "rlgen check [flags] [packages]").withDI()
+	cfg, code, ok := c.parse(f, args)
+	if !ok {
+		return code
+	}
+	r, code := c.load(ctx, cfg)
+	if code != exitOK {
+		return code
+	}
+	for _, path := range r.Stale() {
+		stale := gen.Finding{Message: "the file is not what its source makes now; run go generate"}
+		stale.Pos.Filename = path
+		fmt.Fprintln(c.stderr, stale.Text(cfg.Dir))
+		code = exitFindings
+	}
+	return code
+}
+
+func (c *command) version(args []string) int {
+	if len(args) > 0 {
+		fmt.Fprintln(c.stderr, "usage: rlgen version")
+		return exitUsage
+	}
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	fmt.Fprintln(c.stdout, "rlgen", version)
+	return exitOK
+}

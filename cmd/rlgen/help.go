@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const usage = `rlgen generates wrappers that hold the rate limits of directives in doc comments.
+
+	rlgen [flags] [packages]        generate (default: the package in this directory)
+	rlgen check [packages]          findings and stale files; writes nothing
+	rlgen list [-json] [packages]   every limited method, its limits and its keys
+	rlgen help <topic>              directives, options, expressions, files, di
+	rlgen version
+
+Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
+file:line:col: message. Exit status: 0 in order, 1 findings or stale files, 2 wrong usage.
+`
+
+// topics by name, in the order of the usage text.
+var topics = []struct{ name, text string }{
+	{"directives", `A directive is a line of a doc comment, on a method or on a type, that begins with //ratelimit:
+
+	//ratelimit:user 10,1s 100,1m     per authenticated user: at most 10 in any second and 100 in any minute
+	//ratelimit:ip 1000,1h            per client address
+	//ratelimit:global 5000,1s        for all callers together
+	//ratelimit:key 5,1s by=req.Name  per value of an expression
+	//ratelimit:none                  exempts a method from its type's directives
+	//ratelimit:wrapper LimitedOrders names the type's wrapper
+
+Lines stack: a call must pass all of them. A directive on a type holds for each of its methods; a
+method's own lines replace those of the same kind. Windows are Go durations, or 1d, 1w.
+`},
+	{"options", `Options follow the rules of a directive, name=value:
+
+	by=expr         the id to count by
+	cost=expr       the permits that a call takes (default 1)
+	when=expr       the limit applies only if true
+	name=word       handle of the limit in errors and metrics
+	bucket=word     limits with one bucket count together
+	prefix=word     first part of the key (default rl)
+	missing=allow   a call without an id passes (default deny)
+	onfail=open     what a store that cannot decide means: local (default), open, closed
+	algo=word       how to count (default sliding-log)
+
+A value with spaces is a Go string: "when=req.Kind == Paid".
+`},
+	{"expressions", `by, cost and when are Go expressions over the parameters of the method, the declarations of its
+package and the imports of its file. They are checked when generating and compiled into the wrapper.
+
+by wants a string, []byte, integer, bool, or a type with String() string; for an ip limit an address.
+cost wants an integer, when a bool. Results and the receiver are not in scope.
+`},
+	{"files", `rlgen writes one file beside each source file with directives, with its build constraints:
+
+	orders.go      -> orders_ratelimit.go
+	tags_linux.go  -> tags_ratelimit_linux.go
+	in_test.go     -> in_ratelimit_test.go
+
+and ratelimit_fx.go, ratelimit_wire.go for the package. An unchanged file is not touched. A file with
+rlgen's header that nothing makes any longer is removed. Nothing is written while there are errors.
+`},
+	{"di", `-di=fx (default) generates RateLimitModule, -di=wire RateLimitSet, -di=fx,wire both, -di=none neither.
+
+They provide the interface behind its limits where the package has one exported constructor, New…, that
+returns the interface or a type that implements it. For an implementation in another package, write
+ratelimitfx.Provide[orders.Orders](postgres.NewOrders, orders.NewRateLimitedOrders).
+`},
+}
+
+// help prints the usage, or a topic.
+func (c *command) help(args []string) int {
+	if len(args) == 0 {
+		fmt.Fprint(c.stdout, usage)
+		return exitOK
+	}
+	var names []string
+	for _, t := range topics {
+		if t.name == args[0] && len(args) == 1 {
+			fmt.Fprint(c.stdout, t.text)
+			return exitOK
+		}
+		names = append(names, t.name)
+	}
+	fmt.Fprintf(c.stderr, "rlgen: help %s, want one of %s\n", strings.Join(args, " "), strings.Join(names, ", "))
+	return exitUsage
+}

@@ -1,0 +1,405 @@
+package gen
+
+import (
+	"cmp"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// resolve finds what the service's directives are for and checks it: everything that is wrong with the service by
+// itself is reported.
+func (s *service) resolve() {
+	u := s.unit
+	obj, ok := u.types.Scope().Lookup(s.name()).(*types.TypeName)
+	if !ok {
+		return // declared twice: the type checker said so
+	}
+	s.obj = obj
+	if s.clashes() {
+		return
+	}
+	if iface, ok := obj.Type().Underlying().(*types.Interface); ok {
+		s.iface = iface
+		s.interfaceMethods()
+	} else {
+		s.concreteMethods()
+	}
+	if len(s.limited()) == 0 && s.given != nil && len(s.own) == 0 {
+		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
+	}
+}
+
+// clashes reports the generated exported names that the package declares itself.
+func (s *service) clashes() bool {
+	u := s.unit
+	clash := false
+	for _, name := range []string{s.wrapper(), s.constructor()} {
+		if !u.declared.has(name) {
+			continue
+		}
+		clash = true
+		pos := s.spec.Name.Pos()
+		if s.given != nil {
+			pos = s.given.column("wrapper")
+		}
+		u.errorf(pos, "the package declares %s, which the wrapper of %s needs; give the wrapper a name that is free: //ratelimit:wrapper Limited%s",
+			name, s.name(), upperFirst(s.name()))
+	}
+	return clash
+}
+
+// interfaceMethods fills s.methods with every method of the interface, in the order of the source, those of
+// embedded interfaces behind.
+func (s *service) interfaceMethods() {
+	u := s.unit
+	if !s.iface.IsMethodSet() {
+		u.errorf(s.firstLine(), "directive on %s, which can only constrain type parameters, want an interface that has values", s.name())
+		return
+	}
+	known := map[string]bool{}
+	var explicit []*types.Func
+	for i := range s.iface.NumExplicitMethods() {
+		explicit = append(explicit, s.iface.ExplicitMethod(i))
+		known[explicit[i].Id()] = true
+	}
+	slices.SortStableFunc(explicit, func(a, b *types.Func) int { return cmp.Compare(a.Pos(), b.Pos()) })
+	for i := range s.iface.NumMethods() {
+		if fn := s.iface.Method(i); !known[fn.Id()] {
+			explicit = append(explicit, fn)
+		}
+	}
+	for _, fn := range explicit {
+		if !fn.Exported() && fn.Pkg().Path() != u.pkg.PkgPath {
+			u.errorf(s.spec.Name.Pos(), "%s has the unexported method %s of package %s, which no wrapper here can have; want an interface of methods that this package can implement",
+				s.name(), fn.Name(), fn.Pkg().Path())
+			continue
+		}
+		s.addMethod(fn, s.src)
+	}
+}
+
+// concreteMethods fills s.methods with the limited methods that the type declares.
+func (s *service) concreteMethods() {
+	u := s.unit
+	named, ok := types.Unalias(s.obj.Type()).(*types.Named)
+	if !ok || named.Obj().Pkg() != u.types {
+		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
+		return
+	}
+	named = named.Origin()
+	var all []*types.Func
+	for i := range named.NumMethods() {
+		fn := named.Method(i)
+		all = append(all, fn)
+		_, star := types.Unalias(fn.Signature().Recv().Type()).(*types.Pointer)
+		s.pointer = s.pointer || star
+	}
+	slices.SortStableFunc(all, func(a, b *types.Func) int { return u.comparePos(a.Pos(), b.Pos()) })
+	for _, fn := range all {
+		if s.own[fn.Name()] == nil && (len(s.lines) == 0 || !fn.Exported()) {
+			continue
+		}
+		if m := s.addMethod(fn, u.source(fn.Pos())); len(m.limits) == 0 {
+			s.methods = s.methods[:len(s.methods)-1]
+		}
+	}
+	if len(all) == 0 {
+		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
+	}
+}
+
+// comparePos orders places by file name and then by place, which does not depend on the order of parsing.
+func (u *unit) comparePos(a, b token.Pos) int {
+	p, q := u.position(a), u.position(b)
+	return cmp.Or(strings.Compare(p.Filename, q.Filename), cmp.Compare(p.Offset, q.Offset))
+}
+
+// firstLine returns the place of the service's first directive.
+func (s *service) firstLine() token.Pos {
+	first := token.NoPos
+	see := func(lines []*directive) {
+		for _, d := range lines {
+			if !first.IsValid() || d.pos < first {
+				first = d.pos
+			}
+		}
+	}
+	see(s.lines)
+	for _, m := range s.own {
+		see(m.lines)
+	}
+	if s.given != nil && !first.IsValid() {
+		first = s.given.pos
+	}
+	return first
+}
+
+// addMethod appends a method with its limits.
+func (s *service) addMethod(fn *types.Func, src *source) *method {
+	m := &method{service: s, fn: fn, sig: fn.Signature(), src: src, pos: fn.Pos()}
+	if own := s.own[fn.Name()]; own != nil {
+		m.pos = own.name.Pos()
+	} else if s.unit.source(m.pos) == nil {
+		m.pos = s.spec.Name.Pos()
+	}
+	m.ctx = s.unit.contextParam(m.sig)
+	m.err = errorResult(m.sig)
+	for _, d := range s.linesFor(fn.Name()) {
+		m.limits = append(m.limits, &limit{Limit: d.Limit, line: d})
+	}
+	s.methods = append(s.methods, m)
+	if len(m.limits) > 0 {
+		m.check()
+	}
+	return m
+}
+
+// linesFor returns the directives that hold for a method: those of its type, but for the kinds that the method has
+// lines of its own for, and then its own.
+func (s *service) linesFor(name string) []*directive {
+	var own []*directive
+	if m := s.own[name]; m != nil {
+		own = m.lines
+	}
+	kinds := map[rules.Kind]bool{}
+	var exempt *directive
+	for _, d := range own {
+		if d.Counts() {
+			kinds[d.Limit.Kind] = true
+		} else {
+			exempt = d
+		}
+	}
+	if exempt != nil {
+		switch {
+		case len(own) > 1:
+			s.unit.errorf(exempt.pos, "%s beside other directives on %s, want it alone; it exempts the method from all limits", exempt.Name, name)
+		case len(s.lines) == 0:
+			s.unit.errorf(exempt.pos, "%s on %s, whose type %s has no directives to be exempt from; delete the line", exempt.Name, name, s.name())
+		}
+		return nil
+	}
+	var lines []*directive
+	for _, d := range s.lines {
+		if !kinds[d.Limit.Kind] {
+			lines = append(lines, d)
+		}
+	}
+	return append(lines, own...)
+}
+
+// check reports what is wrong with the method's limits.
+func (m *method) check() {
+	u, name := m.service.unit, m.fn.Name()
+	if m.err < 0 {
+		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error", name)
+	}
+	for i, l := range m.limits {
+		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
+			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>", l.Kind, name)
+		}
+		for _, other := range m.limits[:i] {
+			if l.Limit.String() == other.Limit.String() {
+				u.errorf(l.line.pos, "%s has the limit %q twice, the other at line %d; delete one", name, l.Limit.String(), u.position(other.line.pos).Line)
+			}
+		}
+		m.checkExpressions(l)
+	}
+}
+
+// contextParam returns the index of the first parameter that is a context, -1 if none is.
+func (u *unit) contextParam(sig *types.Signature) int {
+	iface := u.imports.context()
+	if iface == nil {
+		return -1
+	}
+	for i := range sig.Params().Len() {
+		if types.Implements(sig.Params().At(i).Type(), iface) {
+			return i
+		}
+	}
+	return -1
+}
+
+// context returns the interface context.Context, nil if nothing that was loaded imports its package.
+func (imp *importer) context() *types.Interface {
+	p := imp.byPath["context"]
+	if p == nil {
+		return nil
+	}
+	pkg, err := imp.load(p)
+	if err != nil {
+		return nil
+	}
+	obj := pkg.Scope().Lookup("Context")
+	if obj == nil {
+		return nil
+	}
+	iface, _ := obj.Type().Underlying().(*types.Interface)
+	return iface
+}
+
+// errorResult returns the index of the last result that an error can be assigned to, -1 if there is none.
+func errorResult(sig *types.Signature) int {
+	for i := sig.Results().Len() - 1; i >= 0; i-- {
+		if isError(sig.Results().At(i).Type()) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isError reports whether t is an interface with the one method Error() string.
+func isError(t types.Type) bool {
+	if _, ok := types.Unalias(t).(*types.TypeParam); ok {
+		return false
+	}
+	iface, ok := t.Underlying().(*types.Interface)
+	universe := types.Universe.Lookup("error").Type().Underlying()
+	return ok && types.Identical(iface, universe)
+}
+
+// checkBetween reports what is wrong between the services of all units: two of one key, and limits that share a
+// bucket and have different rules.
+func checkBetween(sink *findings, services []*service) {
+	keys := map[string]*service{}
+	buckets := map[[3]string]*limit{}
+	for _, s := range services {
+		if len(s.limited()) == 0 {
+			continue
+		}
+		u := s.unit
+		if other := keys[s.key()]; other != nil && other.unit.pkg.PkgPath != u.pkg.PkgPath {
+			sink.errorf(u.position(s.spec.Name.Pos()), "%s is also the name of a service in %s, and their limits would share keys; rename one of them or its package", s.key(), other.unit.pkg.PkgPath)
+		}
+		keys[s.key()] = s
+		for _, m := range s.limited() {
+			checkBuckets(sink, m, buckets)
+		}
+	}
+}
+
+// checkBuckets reports limits of m whose bucket another limit counts by other rules.
+func checkBuckets(sink *findings, m *method, buckets map[[3]string]*limit) {
+	p := m.policy()
+	for i, l := range m.limits {
+		if l.Bucket == "" {
+			continue
+		}
+		prefix, bucket := p.Key(i)
+		key := [3]string{prefix, l.Kind.String(), bucket}
+		other := buckets[key]
+		if other == nil {
+			buckets[key] = l
+			continue
+		}
+		if !slices.Equal(other.Rules, l.Rules) {
+			u := m.service.unit
+			at := u.position(other.line.pos)
+			at.Filename = relative(u.dir.path, at.Filename)
+			sink.errorf(u.position(l.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", l.Bucket, at.Filename, at.Line)
+		}
+	}
+}
+
+// checkSelfCalls warns of limited methods that their own type calls: such a call does not pass the wrapper.
+func (u *unit) checkSelfCalls() {
+	for _, src := range u.sources {
+		if src.excluded {
+			continue
+		}
+		for _, decl := range src.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && fn.Recv != nil && fn.Body != nil && len(fn.Recv.List) == 1 && len(fn.Recv.List[0].Names) == 1 {
+				u.checkBody(fn)
+			}
+		}
+	}
+}
+
+func (u *unit) checkBody(fn *ast.FuncDecl) {
+	recv := fn.Recv.List[0].Names[0].Name
+	limited := u.limitedOf(receiverName(fn))
+	if len(limited) == 0 || redeclares(fn.Body, recv) {
+		return
+	}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if id, ok := ast.Unparen(sel.X).(*ast.Ident); ok && id.Name == recv && limited[sel.Sel.Name] != nil {
+			u.sink.warnf(u.position(call.Pos()), "%s.%s is called on its own receiver and is not limited here: the call does not pass the wrapper %s",
+				recv, sel.Sel.Name, limited[sel.Sel.Name].wrapper())
+		}
+		return true
+	})
+}
+
+// limitedOf returns the limited methods of a type of the package by name: its own, and those of the interfaces that
+// it implements.
+func (u *unit) limitedOf(name string) map[string]*service {
+	spec := u.typeSpec(name)
+	if spec == nil {
+		return nil
+	}
+	obj := u.types.Scope().Lookup(spec.Name.Name)
+	if obj == nil {
+		return nil
+	}
+	limited := map[string]*service{}
+	for _, s := range u.services {
+		implements := s.iface != nil && s.typeParams().Len() == 0 && types.Implements(types.NewPointer(obj.Type()), s.iface)
+		if s.spec != spec && !implements {
+			continue
+		}
+		for _, m := range s.limited() {
+			limited[m.fn.Name()] = s
+		}
+	}
+	return limited
+}
+
+// redeclares reports whether a block of the body declares the name anew.
+func redeclares(body *ast.BlockStmt, name string) bool {
+	found := false
+	see := func(e ast.Node) {
+		if id, ok := e.(*ast.Ident); ok && id.Name == name {
+			found = true
+		}
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, e := range n.Lhs {
+					see(e)
+				}
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				see(n.Key)
+				see(n.Value)
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				see(id)
+			}
+		case *ast.Field:
+			for _, id := range n.Names {
+				see(id)
+			}
+		}
+		return !found
+	})
+	return found
+}

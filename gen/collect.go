@@ -1,0 +1,297 @@
+package gen
+
+import (
+	"errors"
+	"go/ast"
+	"go/token"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// directive is one directive line and where it stands.
+type directive struct {
+	rules.Directive
+	src *source
+	pos token.Pos // of the comment
+}
+
+// column returns the place of the named option's value, or of the directive where it has none.
+func (d *directive) column(option string) token.Pos {
+	if col := d.Columns[option]; col > 0 {
+		return d.pos + token.Pos(col-1)
+	}
+	return d.pos
+}
+
+// owner is what a doc comment documents. What cannot carry a directive has neither typ nor method, and what says
+// what it is.
+type owner struct {
+	typ    *ast.TypeSpec // of a type, or of the interface that has the method
+	method string
+	recv   *ast.FuncDecl // of a method of a concrete type
+	name   *ast.Ident
+	what   string
+}
+
+// collect reads every comment of the unit and hangs its directives on the services that they stand on.
+func (u *unit) collect() {
+	for _, s := range u.sources {
+		owners := ownersOf(s.ast)
+		for _, group := range s.ast.Comments {
+			for _, c := range group.List {
+				if d := u.read(s, c); d != nil {
+					u.attach(d, owners[group])
+				}
+			}
+		}
+	}
+}
+
+// read returns the directive that the comment is, nil if it is none or has an error.
+func (u *unit) read(s *source, c *ast.Comment) *directive {
+	exact, near := rules.Match(c.Text)
+	if near != nil {
+		u.errorf(c.Pos()+token.Pos(near.Column-1), "%s", near.Msg)
+		return nil
+	}
+	if !exact {
+		return nil
+	}
+	parsed, err := rules.Parse(c.Text)
+	if err != nil {
+		var list rules.Errors
+		errors.As(err, &list)
+		for _, e := range list {
+			u.errorf(c.Pos()+token.Pos(e.Column-1), "%s", e.Msg)
+		}
+		return nil
+	}
+	return &directive{Directive: parsed, src: s, pos: c.Pos()}
+}
+
+// attach hangs d on its owner, or reports that it has none.
+func (u *unit) attach(d *directive, o owner) {
+	switch {
+	case d.src.excluded:
+		u.errorf(d.pos, "directive in a file that this platform's build constraints exclude, want it checked; run rlgen with the GOOS, GOARCH and -tags that the file is for")
+	case o.typ == nil && o.recv == nil:
+		u.orphan(d, o)
+	case o.recv != nil:
+		u.attachMethod(d, o)
+	default:
+		u.service(o.typ).add(u, d, o.method, o.name)
+	}
+}
+
+// attachMethod hangs d on the type that the method of a concrete type belongs to.
+func (u *unit) attachMethod(d *directive, o owner) {
+	spec := u.typeSpec(receiverName(o.recv))
+	if spec == nil {
+		u.errorf(d.pos, "directive on a method whose receiver's type this package does not declare, want it on a method of one of its types")
+		return
+	}
+	u.service(spec).add(u, d, o.method, o.name)
+}
+
+// orphan reports a directive that stands on nothing that could be limited.
+func (u *unit) orphan(d *directive, o owner) {
+	what := o.what
+	if what == "" {
+		what = u.surroundings(d)
+	}
+	u.errorf(d.pos, "directive %s, want it in the doc comment of a method or of a type", what)
+}
+
+// surroundings says where a comment stands that documents nothing.
+func (u *unit) surroundings(d *directive) string {
+	for _, decl := range d.src.ast.Decls {
+		if decl.Pos() <= d.pos && d.pos < decl.End() {
+			return inside(decl, d.pos)
+		}
+	}
+	next := nextName(d.src.ast, d.pos)
+	if next == nil {
+		return "at the end of the file, where nothing follows"
+	}
+	return detached(next)
+}
+
+func detached(next *ast.Ident) string {
+	return "detached by a blank line from " + next.Name + ", which it seems to be for; delete the blank line"
+}
+
+// inside says where in a declaration a comment stands that documents none of its parts.
+func inside(decl ast.Decl, pos token.Pos) string {
+	if fn, ok := decl.(*ast.FuncDecl); ok {
+		if fn.Body != nil && fn.Body.Pos() <= pos {
+			return "inside a function body"
+		}
+		return "inside the signature of " + fn.Name.Name
+	}
+	what := "inside a declaration"
+	ast.Inspect(decl, func(n ast.Node) bool {
+		iface, ok := n.(*ast.InterfaceType)
+		if !ok || pos < iface.Pos() || iface.End() <= pos {
+			return n != nil
+		}
+		for _, field := range iface.Methods.List {
+			if field.Pos() > pos && len(field.Names) > 0 {
+				what = detached(field.Names[0])
+				return false
+			}
+		}
+		what = "behind the last method of an interface"
+		return true
+	})
+	return what
+}
+
+// nextName returns the name of the declaration that follows pos.
+func nextName(f *ast.File, pos token.Pos) *ast.Ident {
+	for _, decl := range f.Decls {
+		if decl.Pos() < pos {
+			continue
+		}
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			return decl.Name
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if spec, ok := spec.(*ast.TypeSpec); ok {
+					return spec.Name
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// receiverName returns the name of the type that a method's receiver has, empty if it has none.
+func receiverName(fn *ast.FuncDecl) string {
+	if len(fn.Recv.List) != 1 {
+		return ""
+	}
+	t := fn.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.ParenExpr:
+			t = x.X
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// typeSpec returns the declaration of a package-level type, through aliases of it.
+func (u *unit) typeSpec(name string) *ast.TypeSpec {
+	for range 10 {
+		spec := u.findType(name)
+		if spec == nil || !spec.Assign.IsValid() {
+			return spec
+		}
+		id, ok := ast.Unparen(spec.Type).(*ast.Ident)
+		if !ok {
+			return spec
+		}
+		name = id.Name
+	}
+	return nil
+}
+
+func (u *unit) findType(name string) *ast.TypeSpec {
+	for _, s := range u.sources {
+		if s.excluded {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			if decl, ok := decl.(*ast.GenDecl); ok && decl.Tok == token.TYPE {
+				for _, spec := range decl.Specs {
+					if spec := spec.(*ast.TypeSpec); spec.Name.Name == name {
+						return spec
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ownersOf returns what each doc comment of the file documents.
+func ownersOf(f *ast.File) map[*ast.CommentGroup]owner {
+	owners := map[*ast.CommentGroup]owner{}
+	set := func(group *ast.CommentGroup, o owner) {
+		if _, known := owners[group]; group != nil && !known {
+			owners[group] = o
+		}
+	}
+	for _, decl := range f.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv != nil {
+				set(decl.Doc, owner{recv: decl, method: decl.Name.Name, name: decl.Name})
+			} else {
+				set(decl.Doc, owner{what: "on the function " + decl.Name.Name})
+			}
+		case *ast.GenDecl:
+			declOwners(decl, set)
+		}
+	}
+	set(f.Doc, owner{what: "on the package clause"})
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			set(n.Doc, owner{what: "on a field"})
+			set(n.Comment, owner{what: "behind a field or method, at the end of its line"})
+		case *ast.ValueSpec:
+			set(n.Doc, owner{what: "on a variable or constant"})
+			set(n.Comment, owner{what: "behind a variable or constant"})
+		case *ast.ImportSpec:
+			set(n.Doc, owner{what: "on an import"})
+			set(n.Comment, owner{what: "behind an import"})
+		case *ast.TypeSpec:
+			set(n.Doc, owner{what: "on a type inside a function"})
+			set(n.Comment, owner{what: "behind a type, at the end of its line"})
+		case *ast.GenDecl:
+			set(n.Doc, owner{what: "on a declaration inside a function"})
+		}
+		return true
+	})
+	return owners
+}
+
+// declOwners sets the owners of a package-level declaration's comments.
+func declOwners(decl *ast.GenDecl, set func(*ast.CommentGroup, owner)) {
+	if decl.Tok != token.TYPE {
+		set(decl.Doc, owner{what: "on a declaration of " + decl.Tok.String()})
+		return
+	}
+	if decl.Lparen.IsValid() {
+		set(decl.Doc, owner{what: "on a group of types; put it on each type that it is for"})
+	}
+	for _, spec := range decl.Specs {
+		spec := spec.(*ast.TypeSpec)
+		set(spec.Doc, owner{typ: spec, name: spec.Name})
+		if !decl.Lparen.IsValid() {
+			set(decl.Doc, owner{typ: spec, name: spec.Name})
+		}
+		iface, ok := ast.Unparen(spec.Type).(*ast.InterfaceType)
+		if !ok {
+			continue
+		}
+		for _, field := range iface.Methods.List {
+			if len(field.Names) == 1 {
+				set(field.Doc, owner{typ: spec, method: field.Names[0].Name, name: field.Names[0]})
+			} else {
+				set(field.Doc, owner{what: "on an embedded interface; put it on the methods there, or declare them here"})
+			}
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package gen
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Stale returns the files, by path, that Commit would write or remove.
+func (r *Result) Stale() []string {
+	var stale []string
+	for _, f := range r.Files {
+		if !f.current() {
+			stale = append(stale, f.Path)
+		}
+	}
+	return append(stale, r.Obsolete...)
+}
+
+// Commit writes the files that changed and removes those that are obsolete; it writes nothing if the result Failed. Each
+// file is replaced as a whole.
+func (r *Result) Commit() error {
+	if r.Failed() {
+		return errors.New("gen: there are findings, nothing is written")
+	}
+	for _, f := range r.Files {
+		if err := f.write(); err != nil {
+			return err
+		}
+	}
+	for _, path := range r.Obsolete {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// current reports whether the file stands there already.
+func (f File) current() bool {
+	old, err := os.ReadFile(f.Path)
+	return err == nil && bytes.Equal(old, f.Text)
+}
+
+func (f File) write() error {
+	if f.current() {
+		return nil
+	}
+	temp, err := os.CreateTemp(filepath.Dir(f.Path), ".rlgen-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(f.Text)
+	err = errors.Join(err, temp.Chmod(f.mode()), temp.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), f.Path)
+}
+
+// mode returns the permissions that the file has, or is to get.
+func (f File) mode() fs.FileMode {
+	if info, err := os.Stat(f.Path); err == nil {
+		return info.Mode().Perm()
+	}
+	return 0o644
+}

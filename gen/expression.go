@@ -1,0 +1,458 @@
+package gen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/format"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"math"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/ast/astutil"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// expression is the value of by, cost or when, with types.
+type expression struct {
+	expr ast.Expr
+	info *types.Info
+	typ  types.Type
+	text string
+	// params are the method's parameters by what stands for them in the expression's scope.
+	params map[types.Object]*types.Var
+}
+
+// checkExpressions types the expressions of a limit and reports what is wrong with them.
+func (m *method) checkExpressions(l *limit) {
+	if l.By != "" {
+		if l.by = m.expression(l, "by", l.By); l.by != nil {
+			m.checkBy(l)
+		}
+	}
+	if l.Cost != "" {
+		if l.cost = m.expression(l, "cost", l.Cost); l.cost != nil {
+			m.checkCost(l)
+		}
+	}
+	if l.When != "" {
+		if l.when = m.expression(l, "when", l.When); l.when != nil && !isKind(l.when.typ, types.IsBoolean) {
+			m.refuse(l, "when", "when=%s has type %s, want a bool", l.When, m.typeString(l.when.typ))
+		}
+	}
+}
+
+// refuse reports what is wrong with an option's value.
+func (m *method) refuse(l *limit, option, format string, args ...any) {
+	u := m.service.unit
+	where := ""
+	if u.source(m.pos) != l.line.src || slices.Contains(m.service.lines, l.line) {
+		where = " (on " + m.fn.Name() + ")"
+	}
+	u.errorf(l.line.column(option), "%s", fmt.Sprintf(format, args...)+where)
+}
+
+func (m *method) typeString(t types.Type) string {
+	return types.TypeString(t, types.RelativeTo(m.service.unit.types))
+}
+
+// expression parses and types one expression where the method's parameters are in scope; nil if it has an error,
+// which is reported.
+func (m *method) expression(l *limit, option, text string) *expression {
+	u := m.service.unit
+	at := l.line.column(option)
+	fset := token.NewFileSet()
+	expr, err := parser.ParseExprFrom(fset, "", text, 0)
+	if err != nil {
+		var list scanner.ErrorList
+		if errors.As(err, &list) {
+			u.errorf(at+token.Pos(list[0].Pos.Offset), "%s=%s: %s, want a Go expression", option, text, list[0].Msg)
+		}
+		return nil
+	}
+	if what, pos := sideEffect(expr); what != "" {
+		u.errorf(at+token.Pos(fset.Position(pos).Offset), "%s=%s has %s, want an expression without: it is computed for every call", option, text, what)
+		return nil
+	}
+	e := &expression{expr: expr, text: text, info: &types.Info{
+		Types: map[ast.Expr]types.TypeAndValue{},
+		Uses:  map[*ast.Ident]types.Object{},
+	}}
+	pos := m.openScope(at, e)
+	if err := types.CheckExpr(fset, u.types, pos, expr, e.info); err != nil {
+		m.typeError(l, option, at, fset, err)
+		return nil
+	}
+	tv := e.info.Types[expr]
+	if !tv.IsValue() {
+		m.refuse(l, option, "%s=%s is not a value, want an expression over the parameters of %s", option, text, m.fn.Name())
+		return nil
+	}
+	if obj := e.testOnly(u, l.line.src); obj != nil {
+		m.refuse(l, option, "%s=%s uses %s, which only tests declare", option, text, obj.Name())
+		return nil
+	}
+	e.typ = tv.Type
+	return e
+}
+
+// openScope declares the method's parameters at a place of the source, where [types.CheckExpr] is to look names up,
+// and returns that place. Inside the file's scope, a place in a comment belongs to nothing else. The declarations are
+// copies: the originals are visible behind the signature only.
+func (m *method) openScope(at token.Pos, e *expression) token.Pos {
+	u := m.service.unit
+	outer := u.info.Scopes[u.source(at).ast].Innermost(at)
+	for i := range outer.NumChildren() {
+		if c := outer.Child(i); c.Pos() == at && c.End() == at+1 { // of another method: a type's line holds for all
+			at++
+		}
+	}
+	scope := types.NewScope(outer, at, at+1, m.fn.Name())
+	for _, list := range []*types.TypeParamList{m.sig.RecvTypeParams(), m.service.typeParams()} {
+		for t := range list.TypeParams() {
+			scope.Insert(types.NewTypeName(token.NoPos, u.types, t.Obj().Name(), t))
+		}
+		if list.Len() > 0 {
+			break
+		}
+	}
+	e.params = map[types.Object]*types.Var{}
+	for v := range m.sig.Params().Variables() {
+		if v.Name() != "" && v.Name() != "_" {
+			copied := types.NewParam(token.NoPos, u.types, v.Name(), v.Type())
+			scope.Insert(copied)
+			e.params[copied] = v
+		}
+	}
+	return at
+}
+
+// typeError reports an error of the type checker at its place inside the expression.
+func (m *method) typeError(l *limit, option string, at token.Pos, fset *token.FileSet, err error) {
+	u := m.service.unit
+	var e types.Error
+	if !errors.As(err, &e) {
+		m.refuse(l, option, "%v", err)
+		return
+	}
+	message := strings.TrimSpace(e.Msg)
+	if name, ok := strings.CutPrefix(message, "undefined: "); ok {
+		message += m.undefined(name)
+	}
+	offset := 0
+	if e.Pos.IsValid() {
+		offset = fset.Position(e.Pos).Offset
+	}
+	u.errorf(at+token.Pos(offset), "%s: %s", option, message)
+}
+
+// undefined says which names an expression sees, and why it does not see this one.
+func (m *method) undefined(name string) string {
+	var params []string
+	for v := range m.sig.Params().Variables() {
+		if v.Name() != "" && v.Name() != "_" {
+			params = append(params, v.Name())
+		}
+	}
+	if recv := m.sig.Recv(); recv != nil && recv.Name() == name && m.service.iface == nil {
+		return ", the receiver; want an expression over the parameters of " + m.fn.Name()
+	}
+	for v := range m.sig.Results().Variables() {
+		if v.Name() == name {
+			return ", a result; the limit is decided before the call, want an expression over the parameters of " + m.fn.Name()
+		}
+	}
+	if s := rules.Suggest(name, params); s != "" {
+		return "; did you mean " + s + "?"
+	}
+	if len(params) == 0 {
+		return "; the parameters of " + m.fn.Name() + " have no names: give them some"
+	}
+	return "; " + m.fn.Name() + " has the parameters " + strings.Join(params, ", ")
+}
+
+// sideEffect returns the first part of the expression that must not be computed for every call.
+func sideEffect(expr ast.Expr) (what string, pos token.Pos) {
+	ast.Inspect(expr, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			what, pos = "a function literal", n.Pos()
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				what, pos = "a receive from a channel", n.Pos()
+			}
+		}
+		return what == ""
+	})
+	return what, pos
+}
+
+// testOnly returns an object that a test file declares, nil if there is none or src is a test itself.
+func (e *expression) testOnly(u *unit, src *source) types.Object {
+	if src.test() {
+		return nil
+	}
+	for _, id := range e.looked() {
+		obj := e.info.Uses[id]
+		if s := u.source(obj.Pos()); s != nil && s.test() && obj.Parent() == u.types.Scope() {
+			return obj
+		}
+	}
+	return nil
+}
+
+// form is how a value becomes the text of an id.
+type form uint8
+
+const (
+	noText form = iota
+	asIs
+	asText
+	asInt
+	asUint
+	asBool
+	byStringer
+)
+
+// checkBy reports an id of a type that has no stable text.
+func (m *method) checkBy(l *limit) {
+	form := l.by.form(m.service.unit.types)
+	name := m.typeString(l.by.typ)
+	switch {
+	case form == noText:
+		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
+	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer:
+		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
+	}
+}
+
+// hintBy says what to write in place of an id that has no text.
+func hintBy(t types.Type, text string) string {
+	if isTime(t) {
+		return "; write by=" + text + ".Unix() for its second"
+	}
+	if ptr, ok := t.Underlying().(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	if s, ok := t.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			if b, ok := f.Type().Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 {
+				return "; write one of its fields, such as by=" + text + "." + f.Name()
+			}
+		}
+	}
+	if isKind(t, types.IsFloat) {
+		return "; write by=int64(" + text + ") to count by its whole part"
+	}
+	return ""
+}
+
+// form returns how the value is made a text.
+func (e *expression) form(pkg *types.Package) form {
+	t := e.typ
+	if isKind(t, types.IsString) {
+		if types.Identical(t, types.Typ[types.String]) || types.Identical(t, types.Typ[types.UntypedString]) {
+			return asIs
+		}
+		return asText
+	}
+	if isTime(t) {
+		return noText
+	}
+	if stringer(t, e.info.Types[e.expr].Addressable(), pkg) {
+		return byStringer
+	}
+	switch {
+	case isBytes(t):
+		return asText
+	case isKind(t, types.IsUnsigned):
+		return asUint
+	case isKind(t, types.IsInteger):
+		return asInt
+	case isKind(t, types.IsBoolean):
+		return asBool
+	}
+	return noText
+}
+
+func isTime(t types.Type) bool {
+	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "time" && named.Obj().Name() == "Time"
+}
+
+func isBytes(t types.Type) bool {
+	slice, ok := t.Underlying().(*types.Slice)
+	return ok && types.Identical(slice.Elem().Underlying(), types.Typ[types.Uint8])
+}
+
+// isKind reports whether t, or every type that a type parameter may be, is a basic type of the kind.
+func isKind(t types.Type, kind types.BasicInfo) bool {
+	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
+		terms := termsOf(param.Constraint().Underlying().(*types.Interface))
+		return len(terms) > 0 && !slices.ContainsFunc(terms, func(t types.Type) bool { return !isKind(t, kind) })
+	}
+	basic, ok := t.Underlying().(*types.Basic)
+	return ok && basic.Info()&kind != 0
+}
+
+// termsOf returns the types that an interface's only union lists, nil if it has none or several.
+func termsOf(iface *types.Interface) []types.Type {
+	var terms []types.Type
+	for embedded := range iface.EmbeddedTypes() {
+		switch t := embedded.(type) {
+		case *types.Union:
+			if terms != nil {
+				return nil
+			}
+			for i := range t.Len() {
+				terms = append(terms, t.Term(i).Type())
+			}
+		default:
+			if inner, ok := t.Underlying().(*types.Interface); ok {
+				terms = append(terms, termsOf(inner)...)
+			} else {
+				terms = append(terms, t)
+			}
+		}
+	}
+	return terms
+}
+
+// stringer reports whether a value of type t has the method String() string.
+func stringer(t types.Type, addressable bool, pkg *types.Package) bool {
+	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, pkg, "String")
+	fn, ok := obj.(*types.Func)
+	if !ok || indirect {
+		return false
+	}
+	sig := fn.Signature()
+	return sig.Params().Len() == 0 && sig.Results().Len() == 1 &&
+		types.Identical(sig.Results().At(0).Type(), types.Typ[types.String])
+}
+
+// checkCost reports a cost that is no integer, or a constant that no rule could ever allow.
+func (m *method) checkCost(l *limit) {
+	e := l.cost
+	if !isKind(e.typ, types.IsInteger) {
+		m.refuse(l, "cost", "cost=%s has type %s, want an integer", l.Cost, m.typeString(e.typ))
+		return
+	}
+	value := e.info.Types[e.expr].Value
+	if value == nil {
+		return
+	}
+	smallest := int64(math.MaxInt64)
+	for _, r := range l.Rules {
+		smallest = min(smallest, r.Count)
+	}
+	n, exact := constant.Int64Val(value)
+	switch {
+	case constant.Sign(value) < 0:
+		m.refuse(l, "cost", "cost=%s is negative, want 0 or more", l.Cost)
+	case !exact || n > smallest:
+		m.refuse(l, "cost", "cost=%s can never be allowed, want at most %d, the smallest count of the limit", l.Cost, smallest)
+	}
+}
+
+// scopeNames are the names by which a generated method calls what an expression refers to.
+type scopeNames struct {
+	pkg    *types.Package
+	params map[*types.Var]string
+	// qualifier returns the name by which the file imports a package.
+	qualifier  func(*types.Package) string
+	typeParams map[*types.TypeParam]string
+}
+
+// outside returns the names from outside the method that the expression refers to, as a generated file calls them.
+func (e *expression) outside(n *scopeNames) []string {
+	var list []string
+	e.rename(n, func(name string, param bool) {
+		if !param {
+			list = append(list, name)
+		}
+	})
+	return list
+}
+
+// rename calls see with the new name of every identifier that is looked up in a scope, and returns by its
+// place what is to stand there instead.
+func (e *expression) rename(n *scopeNames, see func(name string, param bool)) map[token.Pos]ast.Expr {
+	replaced := map[token.Pos]ast.Expr{}
+	for _, id := range e.looked() {
+		obj := e.info.Uses[id]
+		name, param := id.Name, false
+		switch obj := obj.(type) {
+		case *types.PkgName:
+			name = n.qualifier(obj.Imported())
+		case *types.Var:
+			if v := e.params[obj]; v != nil {
+				name, param = n.params[v], true
+			}
+		case *types.TypeName:
+			if t, ok := types.Unalias(obj.Type()).(*types.TypeParam); ok && n.typeParams[t] != "" {
+				name = n.typeParams[t]
+			}
+		}
+		if pkg := obj.Pkg(); pkg != nil && pkg.Path() != n.pkg.Path() && obj.Parent() == pkg.Scope() { // dot-imported
+			name = n.qualifier(pkg)
+			replaced[id.Pos()] = &ast.SelectorExpr{X: ast.NewIdent(name), Sel: ast.NewIdent(id.Name)}
+		} else if name != id.Name {
+			replaced[id.Pos()] = ast.NewIdent(name)
+		}
+		see(name, param)
+	}
+	return replaced
+}
+
+// looked returns the identifiers that are looked up in a scope, in their order: all but those behind a dot and the
+// fields of composite literals.
+func (e *expression) looked() []*ast.Ident {
+	var list []*ast.Ident
+	selected := map[*ast.Ident]bool{}
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			selected[n.Sel] = true
+		case *ast.Ident:
+			obj := e.info.Uses[n]
+			if v, ok := obj.(*types.Var); obj == nil || selected[n] || ok && v.IsField() {
+				return true
+			}
+			list = append(list, n)
+		}
+		return true
+	})
+	return list
+}
+
+// source returns the expression as it stands in a generated method.
+func (e *expression) source(n *scopeNames) string {
+	replaced := e.rename(n, func(string, bool) {})
+	fset := token.NewFileSet()
+	expr, err := parser.ParseExprFrom(fset, "", e.text, 0) // a copy with the same places
+	if err != nil {
+		return ""
+	}
+	copied := astutil.Apply(expr, func(c *astutil.Cursor) bool {
+		if id, ok := c.Node().(*ast.Ident); ok && replaced[id.Pos()] != nil {
+			c.Replace(replaced[id.Pos()])
+			return false
+		}
+		return true
+	}, nil)
+	var buf bytes.Buffer
+	if err := format.Node(&buf, fset, copied); err != nil {
+		return ""
+	}
+	return buf.String()
+}

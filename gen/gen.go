@@ -1,0 +1,156 @@
+// Package gen turns directives into wrappers: it loads packages, collects the directives of their comments, checks
+// them against the types they stand on, plans every name, renders the files, and writes those that changed.
+//
+// The package never imports what the generated code runs on.
+package gen
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Config says what to generate. The zero Config generates wrappers for the package in the current directory.
+type Config struct {
+	// Dir is the directory that patterns are seen from; the current one if empty.
+	Dir string
+	// Patterns name packages, as go list takes them; the package in Dir if there are none.
+	Patterns []string
+	// Env is the environment of the go command; that of the process if nil.
+	Env []string
+	// BuildFlags are passed to the go command: "-tags=integration".
+	BuildFlags []string
+	// DI says which injection files to generate.
+	DI DI
+}
+
+// Result is what a run found, and what it would write.
+type Result struct {
+	// Findings are in the order of their places.
+	Findings []Finding
+	// Methods are the limited methods, in the order of packages and places.
+	Methods []Method
+	// Files are what the packages' directives make, by path. They are not complete if Failed.
+	Files []File
+	// Obsolete are files with our header, by path, that no directive makes any longer.
+	Obsolete []string
+}
+
+// Failed reports whether there is a finding that is more than a warning: then nothing is to be written.
+func (r *Result) Failed() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })
+}
+
+// Run loads the packages, checks their directives and renders their files. It reads and writes nothing else. An error
+// means that the packages could not be loaded at all, or a bug; what is wrong with them is in the findings.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if cfg.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Dir = dir
+	}
+	sink := &findings{}
+	l := &loader{cfg: cfg, ctx: ctx, sink: sink}
+	dirs, err := l.directories()
+	if err != nil {
+		return nil, err
+	}
+	units, err := l.units(dirs)
+	if err != nil {
+		return nil, err
+	}
+	services := checkAll(sink, units)
+	r := &Result{Methods: describe(services)}
+	if !sink.failed() {
+		if r.Files, err = renderAll(units, cfg.DI); err != nil {
+			return nil, err
+		}
+	}
+	r.Findings = sink.sorted()
+	r.Obsolete = obsolete(dirs, r.Files)
+	return r, nil
+}
+
+// checkAll collects the directives of all units and checks them, and returns their services in the order of their
+// places.
+func checkAll(sink *findings, units []*unit) []*service {
+	for _, u := range units {
+		u.collect()
+	}
+	for _, u := range units {
+		if !u.broken {
+			u.stub()
+		}
+	}
+	var services []*service
+	for _, u := range units {
+		if u.broken {
+			continue
+		}
+		u.check()
+		slices.SortStableFunc(u.services, func(a, b *service) int { return u.comparePos(a.spec.Pos(), b.spec.Pos()) })
+		u.services = slices.DeleteFunc(u.services, func(s *service) bool {
+			s.resolve()
+			return s.obj == nil
+		})
+		u.checkSelfCalls()
+		services = append(services, u.services...)
+	}
+	checkBetween(sink, services)
+	return services
+}
+
+// renderAll plans and renders the files of all units.
+func renderAll(units []*unit, di DI) ([]File, error) {
+	var files []File
+	for _, u := range units {
+		p := u.plan()
+		if di.Fx || di.Wire {
+			u.planProviders(p, di)
+		}
+		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
+			f, err := o.render(p.names)
+			if err != nil {
+				return nil, err
+			}
+			if old, ok := u.dir.files[f.Path]; ok && !hasHeader(old) {
+				return nil, fmt.Errorf("%s: the file stands where rlgen would write, and rlgen did not write it; rename it", f.Path)
+			}
+			files = append(files, f)
+		}
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// planProviders plans the provider functions that the wrapper files have.
+func (u *unit) planProviders(p *plan, di DI) {
+	for _, f := range u.diFiles() {
+		for _, s := range f.services {
+			if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans) {
+				p.providers[s] = prov
+			}
+		}
+	}
+}
+
+// obsolete returns the generated files that are not among the new ones.
+func obsolete(dirs []*directory, files []File) []string {
+	made := map[string]bool{}
+	for _, f := range files {
+		made[f.Path] = true
+	}
+	var list []string
+	for _, d := range dirs {
+		for _, path := range d.generated {
+			if !made[path] {
+				list = append(list, path)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,190 @@
+package gen
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/tools/go/gcexportdata"
+	"golang.org/x/tools/go/packages"
+)
+
+// runtimePath and rulesPath are what generated code imports.
+const (
+	runtimePath = "github.com/rlgen/rlgen/ratelimit"
+	rulesPath   = "github.com/rlgen/rlgen/rules"
+)
+
+// importer gives types to the packages that a load listed. What is generated for, what imports such a package, and
+// what has no export data is checked from its source, declarations only; all else is read from export data.
+type importer struct {
+	fset     *token.FileSet
+	checked  map[string]*types.Package // by packages' ID
+	exports  map[string]*types.Package // by path, as gcexportdata wants it
+	byPath   map[string]*packages.Package
+	fromText map[string]bool  // by ID, memo of needsSource
+	units    map[string]*unit // by ID: what is generated for
+}
+
+func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
+	imp := &importer{
+		fset:     fset,
+		checked:  map[string]*types.Package{},
+		exports:  map[string]*types.Package{"unsafe": types.Unsafe},
+		byPath:   map[string]*packages.Package{},
+		fromText: map[string]bool{},
+		units:    map[string]*unit{},
+	}
+	for _, p := range roots {
+		imp.fromText[p.ID] = true
+	}
+	packages.Visit(roots, nil, func(p *packages.Package) {
+		if imp.byPath[p.PkgPath] == nil {
+			imp.byPath[p.PkgPath] = p
+		}
+	})
+	return imp
+}
+
+// needsSource reports whether p is checked from its source.
+func (imp *importer) needsSource(p *packages.Package) bool {
+	if known, ok := imp.fromText[p.ID]; ok {
+		return known
+	}
+	imp.fromText[p.ID] = false // a cycle through a broken import ends here
+	needs := p.ExportFile == "" || p.ForTest != ""
+	for _, dep := range p.Imports {
+		needs = needs || imp.needsSource(dep)
+	}
+	imp.fromText[p.ID] = needs
+	return needs
+}
+
+// load returns the types of p.
+func (imp *importer) load(p *packages.Package) (*types.Package, error) {
+	if p.PkgPath == "unsafe" {
+		return types.Unsafe, nil
+	}
+	if u := imp.units[p.ID]; u != nil {
+		return u.check(), nil
+	}
+	if pkg := imp.checked[p.ID]; pkg != nil {
+		return pkg, nil
+	}
+	if imp.needsSource(p) {
+		return imp.loadSource(p)
+	}
+	file, err := os.Open(p.ExportFile)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := gcexportdata.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	pkg, err := gcexportdata.Read(io.Reader(data), imp.fset, imp.exports, p.PkgPath)
+	if err != nil {
+		return nil, err
+	}
+	imp.checked[p.ID] = pkg
+	return pkg, nil
+}
+
+func (imp *importer) loadSource(p *packages.Package) (*types.Package, error) {
+	if len(p.GoFiles) == 0 {
+		if len(p.Errors) > 0 {
+			return nil, errors.New(firstLine(p.Errors[0].Msg))
+		}
+		return nil, fmt.Errorf("no Go files in %s", p.PkgPath)
+	}
+	var files []*ast.File
+	for _, path := range p.GoFiles {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if f, _ := parser.ParseFile(imp.fset, path, text, parser.SkipObjectResolution); f != nil {
+			files = append(files, f)
+		}
+	}
+	return imp.check(p, files, nil, func(types.Error) {}), nil
+}
+
+// check checks the declarations of files as package p.
+func (imp *importer) check(p *packages.Package, files []*ast.File, info *types.Info, report func(types.Error)) *types.Package {
+	cfg := types.Config{
+		Importer:         packageImporter{imp, p},
+		FakeImportC:      true,
+		IgnoreFuncBodies: true,
+		Sizes:            p.TypesSizes,
+		Error: func(err error) {
+			var e types.Error
+			if errors.As(err, &e) {
+				report(e)
+			}
+		},
+	}
+	if p.Module != nil && p.Module.GoVersion != "" {
+		cfg.GoVersion = "go" + p.Module.GoVersion
+	}
+	pkg, _ := cfg.Check(p.PkgPath, imp.fset, files, info)
+	imp.checked[p.ID] = pkg
+	if p.ForTest == "" {
+		imp.exports[p.PkgPath] = pkg
+	}
+	return pkg
+}
+
+// packageImporter resolves the imports of one package.
+type packageImporter struct {
+	*importer
+	from *packages.Package
+}
+
+func (imp packageImporter) Import(path string) (*types.Package, error) {
+	if path == "unsafe" {
+		return types.Unsafe, nil
+	}
+	if p := imp.from.Imports[path]; p != nil {
+		return imp.load(p)
+	}
+	if path == runtimePath { // of a stub
+		return imp.runtime()
+	}
+	for _, e := range imp.from.Errors {
+		if strings.Contains(e.Msg, path) {
+			return nil, errors.New(firstLine(e.Msg))
+		}
+	}
+	return nil, fmt.Errorf("no package %s is listed", path)
+}
+
+// runtime returns the package ratelimit for a stub: the real one, or what a stub needs of it where nothing
+// imports it yet.
+func (imp *importer) runtime() (*types.Package, error) {
+	if p := imp.byPath[runtimePath]; p != nil {
+		return imp.load(p)
+	}
+	if pkg := imp.checked[runtimePath]; pkg != nil {
+		return pkg, nil
+	}
+	pkg := types.NewPackage(runtimePath, "ratelimit")
+	limiter := types.NewTypeName(token.NoPos, pkg, "Limiter", nil)
+	types.NewNamed(limiter, types.NewStruct(nil, nil), nil)
+	pkg.Scope().Insert(limiter)
+	pkg.MarkComplete()
+	imp.checked[runtimePath] = pkg
+	return pkg, nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

@@ -1,0 +1,25 @@
+package gen
+
+import (
+	"go/token"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Method is one limited method.
+type Method struct {
+	// Pos is the place of the method's name; its Filename is absolute.
+	Pos token.Position
+	// Policy is what stands over the method.
+	Policy *rules.Policy
+}
+
+func describe(services []*service) []Method {
+	var list []Method
+	for _, s := range services {
+		for _, m := range s.limited() {
+			list = append(list, Method{Pos: s.unit.position(m.pos), Policy: m.policy()})
+		}
+	}
+	return list
+}

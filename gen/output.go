@@ -1,0 +1,144 @@
+package gen
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/token"
+	"go/types"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// File is one file that a run generates.
+type File struct {
+	// Path is absolute.
+	Path string
+	Text []byte
+}
+
+// output is one file to generate, before it is text.
+type output struct {
+	unit *unit
+	path string
+	from []string // names of the sources
+	// build is the //go:build line, empty for none.
+	build string
+	// aliases are the names by which the source imports packages, by path.
+	aliases map[string]string
+	body    func(*writer)
+}
+
+// writer writes the body of one file.
+type writer struct {
+	unit *unit
+	// scope are the names that the file's scope and those around it know.
+	scope names
+	// imports has the name of each imported package by its path, wanted those that were asked for.
+	imports map[string]string
+	wanted  map[string]string
+	buf     bytes.Buffer
+	// problem reports a type that cannot be written, at the place that needs it.
+	problem func(pos token.Pos, format string, args ...any)
+}
+
+func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.buf, format, args...) }
+
+// qualify returns the name by which the file imports a package.
+func (w *writer) qualify(path, name string) string {
+	w.wanted[path] = name
+	if known, ok := w.imports[path]; ok {
+		return known
+	}
+	return name
+}
+
+func (w *writer) qualifier(pkg *types.Package) string { return w.qualify(pkg.Path(), pkg.Name()) }
+
+// render returns the text of the file. The body is written twice: first to learn which packages it names, then with
+// the names that they get.
+func (o *output) render(planned names) (File, error) {
+	scope := predeclaredNames().with(planned, o.unit.declared)
+	first := &writer{unit: o.unit, scope: scope, wanted: map[string]string{}, problem: func(token.Pos, string, ...any) {}}
+	o.body(first)
+	w := &writer{
+		unit:    o.unit,
+		scope:   scope,
+		imports: o.nameImports(first.wanted, scope),
+		wanted:  map[string]string{},
+		problem: o.unit.errorf,
+	}
+	o.body(w)
+	var buf bytes.Buffer
+	buf.WriteString(header(strings.Join(o.from, ", ")) + "\n\n")
+	if o.build != "" {
+		buf.WriteString(o.build + "\n\n")
+	}
+	fmt.Fprintf(&buf, "package %s\n\n", o.unit.pkg.Name)
+	writeImports(&buf, w.imports)
+	buf.Write(w.buf.Bytes())
+	text, err := format.Source(buf.Bytes())
+	if err != nil {
+		return File{}, fmt.Errorf("gen: %s: the generated code does not parse, which is a bug of rlgen: %w\n%s", filepath.Base(o.path), err, buf.Bytes())
+	}
+	return File{Path: o.path, Text: text}, nil
+}
+
+// nameImports gives a free name to each package: the source's own name for it, else its own. It adds them to
+// scope.
+func (o *output) nameImports(wanted map[string]string, scope names) map[string]string {
+	imports := map[string]string{}
+	for _, path := range sortedKeys(wanted) {
+		name := o.aliases[path]
+		if name == "" || scope.has(name) {
+			name = wanted[path]
+		}
+		imports[path] = scope.take(name)
+	}
+	return imports
+}
+
+// writeImports writes the import declaration: the standard library first.
+func writeImports(buf *bytes.Buffer, imports map[string]string) {
+	if len(imports) == 0 {
+		return
+	}
+	var std, other []string
+	for _, p := range sortedKeys(imports) {
+		line := strconv.Quote(p)
+		if name := imports[p]; name != path.Base(p) {
+			line = name + " " + line
+		}
+		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {
+			other = append(other, line)
+		} else {
+			std = append(std, line)
+		}
+	}
+	buf.WriteString("import (\n" + strings.Join(std, "\n") + "\n\n" + strings.Join(other, "\n") + "\n)\n\n")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// importNames returns the names that a source gives to packages, by path.
+func importNames(f *ast.File) map[string]string {
+	aliases := map[string]string{}
+	for _, spec := range f.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err == nil && spec.Name != nil && spec.Name.Name != "_" && spec.Name.Name != "." {
+			aliases[p] = spec.Name.Name
+		}
+	}
+	return aliases
+}

@@ -1,0 +1,227 @@
+package gen
+
+import (
+	"go/ast"
+	"go/types"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// plan has every package-level name that a unit's files declare, chosen before any text is.
+type plan struct {
+	names     names
+	wrappers  map[*service]*wrapperPlan
+	providers map[*service]*provider
+}
+
+// wrapperPlan names the parts of one wrapper.
+type wrapperPlan struct {
+	service *service
+	// next is the field that has what is wrapped; for a concrete type it is embedded, under its own name.
+	next     string
+	guards   map[*method]string
+	policies map[*method]string
+}
+
+// plan names everything: first what is exported, whose names are given, then the rest around it.
+func (u *unit) plan() *plan {
+	p := &plan{names: names{}, wrappers: map[*service]*wrapperPlan{}, providers: map[*service]*provider{}}
+	for _, s := range u.services {
+		p.names.add(s.wrapper())
+		p.names.add(s.constructor())
+		p.names.add(s.provider())
+	}
+	p.names.add(moduleName)
+	p.names.add(setName)
+	taken := predeclaredNames().with(p.names, u.declared, u.importedNames())
+	for _, s := range u.services {
+		w := &wrapperPlan{service: s, guards: map[*method]string{}, policies: map[*method]string{}}
+		p.wrappers[s] = w
+		for _, m := range s.limited() {
+			w.policies[m] = taken.take(lowerFirst(s.wrapper()) + upperFirst(m.fn.Name()))
+			p.names.add(w.policies[m])
+		}
+		w.nameFields()
+	}
+	return p
+}
+
+// importedNames returns the names by which the unit's files import packages: a package-level name must differ.
+func (u *unit) importedNames() names {
+	n := names{}
+	for _, s := range u.sources {
+		for _, spec := range s.ast.Imports {
+			if p, err := strconv.Unquote(spec.Path.Value); err == nil {
+				n.add(path.Base(p))
+			}
+			if spec.Name != nil {
+				n.add(spec.Name.Name)
+			}
+		}
+	}
+	return n
+}
+
+// nameFields names the wrapper's fields so that they hide no method.
+func (w *wrapperPlan) nameFields() {
+	s := w.service
+	taken := names{}
+	if s.iface != nil {
+		for _, m := range s.methods {
+			taken.add(m.fn.Name())
+		}
+		w.next = taken.take("next")
+	} else {
+		w.next = s.embeddedName(taken)
+	}
+	for _, m := range s.limited() {
+		w.guards[m] = taken.take(lowerFirst(m.fn.Name()))
+	}
+}
+
+// embeddedName returns the name of the field that embeds the concrete type, and adds to taken what the type has
+// by name.
+func (s *service) embeddedName(taken names) string {
+	methods := types.NewMethodSet(types.NewPointer(s.obj.Type()))
+	for i := range methods.Len() {
+		taken.add(methods.At(i).Obj().Name())
+	}
+	if st, ok := s.obj.Type().Underlying().(*types.Struct); ok {
+		for f := range st.Fields() {
+			taken.add(f.Name())
+		}
+	}
+	taken.add(s.name())
+	return s.name()
+}
+
+// methodNames names everything that one generated method mentions.
+type methodNames struct {
+	recv, in, err string
+	params        []string
+	results       []string // empty where the result has no name
+	scope         *scopeNames
+}
+
+// methodNames keeps the user's names, but for those that hide what the body mentions, and chooses the rest around
+// them.
+func (w *writer) methodNames(m *method, t *typeScope) *methodNames {
+	n := &methodNames{
+		params:  make([]string, m.sig.Params().Len()),
+		results: make([]string, m.sig.Results().Len()),
+		scope: &scopeNames{
+			pkg:        w.unit.types,
+			params:     map[*types.Var]string{},
+			qualifier:  w.qualifier,
+			typeParams: t.params,
+		},
+	}
+	for v := range m.sig.Params().Variables() {
+		n.scope.params[v] = v.Name()
+	}
+	taken := w.mentioned(m, n.scope)
+	for _, name := range t.list {
+		taken.add(name)
+	}
+	keep := func(v *types.Var) string {
+		if name := v.Name(); name != "" && !taken.has(name) {
+			taken.add(name)
+			return name
+		}
+		return ""
+	}
+	taken.add("_")
+	for i := range n.params {
+		n.params[i] = keep(m.sig.Params().At(i))
+	}
+	for i := range n.results {
+		n.results[i] = keep(m.sig.Results().At(i))
+	}
+	for i, name := range n.params {
+		if name == "" {
+			n.params[i] = taken.take(m.paramName(i))
+		}
+		n.scope.params[m.sig.Params().At(i)] = n.params[i]
+	}
+	w.nameResults(m, n, taken)
+	n.recv = taken.take("w")
+	n.in = taken.take("in")
+	return n
+}
+
+// nameResults names the results where the body returns bare, or where the user named some.
+func (w *writer) nameResults(m *method, n *methodNames, taken names) {
+	named := m.sig.Results().Len() > 0 && m.sig.Results().At(0).Name() != ""
+	if len(m.limits) == 0 && !named {
+		return
+	}
+	for i, name := range n.results {
+		switch {
+		case i == m.err && len(m.limits) > 0:
+			if name == "" {
+				n.results[i] = taken.take("err")
+			}
+			n.err = n.results[i]
+		case name == "":
+			n.results[i] = "_"
+		}
+	}
+}
+
+// paramName returns the name that a parameter without a usable one gets.
+func (m *method) paramName(i int) string {
+	v := m.sig.Params().At(i)
+	switch {
+	case v.Name() != "" && v.Name() != "_":
+		return v.Name()
+	case i == m.ctx:
+		return "ctx"
+	default:
+		return "arg" + strconv.Itoa(i)
+	}
+}
+
+// mentioned returns the names from outside the method that its body mentions.
+func (w *writer) mentioned(m *method, scope *scopeNames) names {
+	n := names{}
+	if len(m.limits) == 0 {
+		return n
+	}
+	n.add("nil")
+	n.add("bool")
+	if m.needsInput() {
+		n.add(w.qualify(runtimePath, "ratelimit"))
+	}
+	if m.ctx < 0 {
+		n.add(w.qualify("context", "context"))
+	}
+	for _, l := range m.limits {
+		for _, e := range []*expression{l.by, l.cost, l.when} {
+			if e != nil {
+				for _, name := range e.outside(scope) {
+					n.add(name)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// arguments returns the call's arguments.
+func (n *methodNames) arguments(m *method) string {
+	args := strings.Join(n.params, ", ")
+	if m.sig.Variadic() {
+		args += "..."
+	}
+	return args
+}
+
+// operand returns text so that a selector can stand behind it.
+func operand(e *expression, text string) string {
+	switch ast.Unparen(e.expr).(type) {
+	case *ast.Ident, *ast.SelectorExpr, *ast.CallExpr, *ast.IndexExpr:
+		return text
+	}
+	return "(" + text + ")"
+}

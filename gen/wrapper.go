@@ -1,0 +1,354 @@
+package gen
+
+import (
+	"go/types"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// outputs plans the wrapper files of the unit: one for each source that declares a service or a limited method.
+func (u *unit) outputs(p *plan) []*output {
+	var list []*output
+	for _, src := range u.sources {
+		var services []*service
+		var methods []*method
+		for _, s := range u.services {
+			if len(s.limited()) == 0 {
+				continue
+			}
+			if s.src == src {
+				services = append(services, s)
+			}
+			for _, m := range s.methods {
+				if m.src == src {
+					methods = append(methods, m)
+				}
+			}
+		}
+		if len(services)+len(methods) == 0 {
+			continue
+		}
+		list = append(list, &output{
+			unit:    u,
+			path:    src.output(),
+			from:    []string{filepath.Base(src.path)},
+			build:   src.constraint(),
+			aliases: importNames(src.ast),
+			body: func(w *writer) {
+				w.handshake()
+				for _, s := range services {
+					w.service(p.wrappers[s])
+				}
+				for _, m := range methods {
+					w.method(p.wrappers[m.service], m)
+				}
+				for _, s := range services {
+					if p.providers[s] != nil {
+						w.provider(p.wrappers[s], p.providers[s])
+					}
+				}
+			},
+		})
+	}
+	return list
+}
+
+func (w *writer) handshake() {
+	w.printf("// This file and the ratelimit package it is built with agree on version 1 of generated code.\n")
+	w.printf("const _ = %s.GeneratedV1\n\n", w.qualify(runtimePath, "ratelimit"))
+}
+
+// typeScope is how one file calls the type parameters of a service, and its types.
+type typeScope struct {
+	*typePrinter
+	decl string // "[K comparable, V any]", empty where there are none
+	args string // "[K, V]"
+	list []string
+}
+
+// typeScope names the service's type parameters for this file: one that hides a name of the file is renamed, a
+// blank one is named.
+func (w *writer) typeScope(s *service, m *method) *typeScope {
+	t := &typeScope{typePrinter: &typePrinter{
+		pkg:       w.unit.types,
+		qualifier: w.qualifier,
+		params:    map[*types.TypeParam]string{},
+		hidden:    w.unit.declared,
+	}}
+	params := s.typeParams()
+	taken := w.scope.with()
+	for i := range params.Len() {
+		name := params.At(i).Obj().Name()
+		if name == "_" {
+			name = "T"
+		}
+		name = taken.take(name)
+		t.params[params.At(i)] = name
+		t.list = append(t.list, name)
+		if m != nil && m.sig.RecvTypeParams().Len() == params.Len() {
+			t.params[m.sig.RecvTypeParams().At(i)] = name
+		}
+	}
+	if len(t.list) == 0 {
+		return t
+	}
+	var decls []string
+	for i, name := range t.list {
+		decls = append(decls, name+" "+t.constraint(params.At(i).Constraint()))
+	}
+	t.decl = "[" + strings.Join(decls, ", ") + "]"
+	if len(decls) == 1 && strings.HasPrefix(t.constraint(params.At(0).Constraint()), "*") {
+		t.decl = "[" + decls[0] + ",]"
+	}
+	t.args = "[" + strings.Join(t.list, ", ") + "]"
+	return t
+}
+
+// service writes the wrapper's policies, type, assertion and constructor.
+func (w *writer) service(p *wrapperPlan) {
+	s := p.service
+	t := w.typeScope(s, nil)
+	for _, m := range s.limited() {
+		w.policy(p, m)
+	}
+	next := s.name() + t.args
+	if s.iface != nil {
+		w.interfaceType(p, t, next)
+	} else {
+		w.concreteType(p, t, next)
+	}
+	w.constructor(p, t, next)
+	for _, problem := range t.problems {
+		w.problem(s.spec.Name.Pos(), "%s: %s", s.name(), problem)
+	}
+}
+
+// policy writes the method's policy, one limit a line.
+func (w *writer) policy(p *wrapperPlan, m *method) {
+	policy := m.policy()
+	rules := w.qualify(rulesPath, "rules")
+	w.printf("var %s = %s.Policy{\n", p.policies[m], rules)
+	w.printf("Package: %q,\nType: %q,\nMethod: %q,\nLimits: []%s.Limit{\n", policy.Package, policy.Type, policy.Method, rules)
+	for _, l := range policy.Limits {
+		w.printf("{%s},\n", w.fields(reflect.ValueOf(l)))
+	}
+	w.printf("},\n}\n\n")
+}
+
+func (w *writer) interfaceType(p *wrapperPlan, t *typeScope, next string) {
+	s := p.service
+	w.printf("// %s is %s [%s] that asks a limiter before it calls on.\n", s.wrapper(), article(s.name()), s.name())
+	w.printf("type %s%s struct {\n%s %s\n", s.wrapper(), t.decl, p.next, next)
+	w.guards(p)
+	if t.decl == "" {
+		w.printf("var _ %s = (*%s)(nil)\n\n", next, s.wrapper())
+	} else {
+		w.printf("func _%s() { var _ %s = (*%s%s)(nil) }\n\n", t.decl, next, s.wrapper(), t.args)
+	}
+}
+
+func (w *writer) concreteType(p *wrapperPlan, t *typeScope, next string) {
+	s := p.service
+	w.printf("// %s is %s [%s] whose limited methods ask a limiter before they run; the others are those of %s.\n",
+		s.wrapper(), article(s.name()), s.name(), s.name())
+	w.printf("type %s%s struct {\n%s\n", s.wrapper(), t.decl, s.star()+next)
+	w.guards(p)
+}
+
+// guards writes the guards and ends the wrapper's declaration.
+func (w *writer) guards(p *wrapperPlan) {
+	w.printf("\n")
+	for _, m := range p.service.limited() {
+		w.printf("%s *%s.Guard\n", p.guards[m], w.qualify(runtimePath, "ratelimit"))
+	}
+	w.printf("}\n\n")
+}
+
+func (w *writer) constructor(p *wrapperPlan, t *typeScope, next string) {
+	s := p.service
+	runtime := w.qualify(runtimePath, "ratelimit")
+	nilable := s.iface != nil || s.pointer
+	what := "limiter"
+	if nilable {
+		what = "next or limiter"
+	}
+	w.printf("// %s returns next behind the limits of its directives. It panics if %s is nil.\n", s.constructor(), what)
+	w.printf("func %s%s(next %s, limiter *%s.Limiter) *%s%s {\n", s.constructor(), t.decl, s.star()+next, runtime, s.wrapper(), t.args)
+	if nilable {
+		w.printf("if next == nil {\npanic(%q)\n}\n", w.unit.pkg.Name+"."+s.constructor()+": next is nil")
+	}
+	w.printf("return &%s%s{\n%s: next,\n", s.wrapper(), t.args, p.next)
+	for _, m := range s.limited() {
+		w.printf("%s: limiter.Guard(&%s),\n", p.guards[m], p.policies[m])
+	}
+	w.printf("}\n}\n\n")
+}
+
+// star returns what stands before the concrete type in the wrapper.
+func (s *service) star() string {
+	if s.pointer {
+		return "*"
+	}
+	return ""
+}
+
+// method writes one method of the wrapper.
+func (w *writer) method(p *wrapperPlan, m *method) {
+	s := p.service
+	t := w.typeScope(s, m)
+	n := w.methodNames(m, t)
+	w.methodDoc(m)
+	w.printf("func (%s *%s%s) %s(%s)%s {\n", n.recv, s.wrapper(), t.args, m.fn.Name(), w.params(m, t, n), w.results(m, t, n))
+	if len(m.limits) > 0 {
+		w.take(p, m, n)
+	}
+	call := n.recv + "." + p.next + "." + m.fn.Name() + "(" + n.arguments(m) + ")"
+	if m.sig.Results().Len() > 0 {
+		call = "return " + call
+	}
+	w.printf("%s\n}\n\n", call)
+	for _, problem := range t.problems {
+		w.problem(m.pos, "%s: %s", m.fn.Name(), problem)
+	}
+}
+
+func (w *writer) methodDoc(m *method) {
+	s := m.service
+	switch {
+	case len(m.limits) == 0:
+		w.printf("// %s implements [%s]. It is not limited.\n", m.fn.Name(), s.name())
+	case s.iface != nil:
+		w.printf("// %s implements [%s]. Limits: %s.\n", m.fn.Name(), s.name(), m.limitsText())
+	default:
+		w.printf("// %s calls [%s.%s]. Limits: %s.\n", m.fn.Name(), s.name(), m.fn.Name(), m.limitsText())
+	}
+	if len(m.limits) > 0 && m.err != m.sig.Results().Len()-1 {
+		w.printf("// A denial is result %d, the last of type error.\n", m.err+1)
+	}
+}
+
+// limitsText returns the limits as directives have them.
+func (m *method) limitsText() string {
+	var lines []string
+	for _, l := range m.limits {
+		lines = append(lines, l.Limit.String())
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (w *writer) params(m *method, t *typeScope, n *methodNames) string {
+	var parts []string
+	params := m.sig.Params()
+	for i := range params.Len() {
+		t.buf.Reset()
+		t.param(params.At(i).Type(), m.sig.Variadic() && i == params.Len()-1)
+		parts = append(parts, n.params[i]+" "+t.buf.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (w *writer) results(m *method, t *typeScope, n *methodNames) string {
+	results := m.sig.Results()
+	var parts []string
+	for i := range results.Len() {
+		text := t.print(results.At(i).Type())
+		if n.results[i] != "" {
+			text = n.results[i] + " " + text
+		}
+		parts = append(parts, text)
+	}
+	switch {
+	case len(parts) == 0:
+		return ""
+	case len(parts) == 1 && n.results[0] == "":
+		return " " + parts[0]
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// take writes the question to the guard, and before it the inputs that its limits want.
+func (w *writer) take(p *wrapperPlan, m *method, n *methodNames) {
+	if m.needsInput() {
+		w.printf("var %s [%d]%s.Input\n", n.in, len(m.limits), w.qualify(runtimePath, "ratelimit"))
+		for i, l := range m.limits {
+			w.input(l, n.in+"["+strconv.Itoa(i)+"]", n)
+		}
+	}
+	args := w.contextArg(m, n)
+	if m.needsInput() {
+		args += ", " + n.in + "[:]..."
+	}
+	w.printf("if _, %[1]s = %[2]s.%[3]s.Take(%[4]s); %[1]s != nil {\nreturn\n}\n", n.err, n.recv, p.guards[m], args)
+}
+
+func (m *method) needsInput() bool {
+	for _, l := range m.limits {
+		if l.by != nil || l.cost != nil || l.when != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writer) contextArg(m *method, n *methodNames) string {
+	if m.ctx < 0 {
+		return w.qualify("context", "context") + ".Background()"
+	}
+	return n.params[m.ctx]
+}
+
+// input writes what one limit computes of the call.
+func (w *writer) input(l *limit, in string, n *methodNames) {
+	if l.when != nil {
+		when := l.when.source(n.scope)
+		if _, basic := types.Unalias(l.when.typ).(*types.Basic); !basic {
+			when = "bool(" + when + ")"
+		}
+		if l.by == nil && l.cost == nil {
+			w.printf("%s.When(%s)\n", in, when)
+			return
+		}
+		w.printf("if %s.When(%s) {\n", in, when)
+		defer w.printf("}\n")
+	}
+	if l.by != nil {
+		w.printf("%s.By(%s)\n", in, w.idText(l.by, n))
+	}
+	if l.cost != nil {
+		cost := l.cost.source(n.scope)
+		if !types.Identical(l.cost.typ, types.Typ[types.Int64]) && l.cost.info.Types[l.cost.expr].Value == nil {
+			cost = w.qualify(runtimePath, "ratelimit") + ".Permits(" + cost + ")"
+		}
+		w.printf("%s.Cost(%s)\n", in, cost)
+	}
+}
+
+// idText returns the expression that makes a value the text of an id.
+func (w *writer) idText(e *expression, n *methodNames) string {
+	text := e.source(n.scope)
+	convert := ""
+	switch e.form(w.unit.types) {
+	case asIs:
+		return text
+	case byStringer:
+		return operand(e, text) + ".String()"
+	case asText:
+		convert = "Text"
+	case asInt:
+		convert = "Int"
+	case asUint:
+		convert = "Uint"
+	case asBool:
+		convert = "Bool"
+	}
+	return w.qualify(runtimePath, "ratelimit") + "." + convert + "(" + text + ")"
+}
+
+func article(name string) string {
+	if strings.ContainsAny(name[:1], "AEIOUaeiou") {
+		return "an"
+	}
+	return "a"
+}
