@@ -1,0 +1,98 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/redistest"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/storetest"
+)
+
+// heldClock opens stores that ask client under a clock that the test moves: the script reads it in place of TIME.
+func heldClock(client redis.UniversalClient, opts ...redisstore.Option) func(t *testing.T) storetest.Subject {
+	return func(t *testing.T) storetest.Subject {
+		clock := storetest.NewClock()
+		opts := append([]redisstore.Option{redisstore.WithClock(clock.Now)}, opts...)
+		return storetest.Subject{Store: newStore(t, client, opts...), Clock: clock, Prefix: redistest.Prefix(t)}
+	}
+}
+
+// ownClock opens stores that ask client, with the script as it is shipped.
+func ownClock(client redis.UniversalClient) func(t *testing.T) storetest.Subject {
+	return func(t *testing.T) storetest.Subject {
+		return storetest.Subject{Store: newStore(t, client), Prefix: redistest.Prefix(t)}
+	}
+}
+
+// TestMiniredis holds the clock of miniredis itself, with the script as it is shipped. Its keys expire as the clock
+// reaches new heights: a server whose clock is set back keeps its keys for longer, too.
+func TestMiniredis(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Subject {
+		server := miniredis.RunT(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		t.Cleanup(func() { client.Close() })
+		clock := storetest.NewClock()
+		highest := clock.Now()
+		clock.OnMove(func(now time.Time) {
+			server.SetTime(now)
+			if now.After(highest) {
+				server.FastForward(now.Sub(highest))
+				highest = now
+			}
+		})
+		return storetest.Subject{Store: newStore(t, client), Clock: clock}
+	})
+}
+
+// TestMiniredisWithoutExpiry holds that no decision depends on what has expired.
+func TestMiniredisWithoutExpiry(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Subject {
+		server := miniredis.RunT(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		t.Cleanup(func() { client.Close() })
+		clock := storetest.NewClock()
+		clock.OnMove(server.SetTime)
+		return storetest.Subject{Store: newStore(t, client), Clock: clock}
+	})
+}
+
+func TestStandalone(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	t.Run("held", func(t *testing.T) { storetest.Run(t, heldClock(client)) })
+	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+	t.Run("RESP2", func(t *testing.T) {
+		client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Protocol = 2 })
+		storetest.Run(t, heldClock(client))
+	})
+}
+
+func TestCluster(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	t.Run("held", func(t *testing.T) { storetest.Run(t, heldClock(client)) })
+	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+}
+
+// TestClusterDeclaredKeys makes the cluster refuse any key that the script has not declared.
+func TestClusterDeclaredKeys(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	storetest.Run(t, heldClock(client, redisstore.WithShebang()))
+}
+
+func TestSentinel(t *testing.T) {
+	client := redistest.NewSentinel(t).Client(t)
+	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+}
+
+// TestRing decides each key on its own, on one of several servers.
+func TestRing(t *testing.T) {
+	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
+		"one": redistest.Standalone(t).Addr(),
+		"two": redistest.NewSentinel(t).Master.Addr(),
+	}})
+	t.Cleanup(func() { client.Close() })
+	storetest.Run(t, heldClock(client))
+}

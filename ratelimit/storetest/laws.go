@@ -1,0 +1,327 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// limitOf is a request of cost from rules, each a count within a window.
+func (s Subject) limitOf(name string, cost int64, rs ...rules.Rule) store.Request {
+	return store.Request{Key: s.Prefix + name, Rules: rs, Cost: cost}
+}
+
+// hourly is a rule that outlasts any test, so that the time does not matter.
+func hourly(count int64) rules.Rule { return rules.Rule{Count: count, Window: time.Hour} }
+
+func (s Subject) take(t *testing.T, requests ...store.Request) store.Outcome {
+	t.Helper()
+	out, err := s.Store.Take(context.Background(), requests, true)
+	if err != nil {
+		t.Fatalf("Take(%v): %v", requests, err)
+	}
+	return out
+}
+
+func (s Subject) giveBack(t *testing.T, out store.Outcome) {
+	t.Helper()
+	if err := s.Store.GiveBack(context.Background(), out.Receipt); err != nil {
+		t.Fatalf("GiveBack(%v): %v", out.Receipt, err)
+	}
+}
+
+// remaining asks what is left of a request's rules, and charges nothing.
+func (s Subject) remaining(t *testing.T, req store.Request) []int64 {
+	t.Helper()
+	req.Cost = 0
+	var left []int64
+	for _, r := range s.take(t, req).Rules {
+		left = append(left, r.Remaining)
+	}
+	return left
+}
+
+// A denied cost is denied again a microsecond before its retry-after, and passes then.
+func testRetryAfter(t *testing.T, s Subject) {
+	req := s.limitOf("tight", 2, rules.Rule{Count: 5, Window: time.Second}, rules.Rule{Count: 9, Window: 3 * time.Second})
+	denials := 0
+	for i := range 30 {
+		s.Clock.move(time.Duration(i*i%7) * 41 * time.Millisecond)
+		out := s.take(t, req)
+		if out.Allowed {
+			continue
+		}
+		denials++
+		var wait time.Duration
+		for _, r := range out.Rules {
+			wait = max(wait, r.RetryAfter)
+		}
+		if wait <= 0 {
+			t.Fatalf("denied with a retry after %v, want more than 0: %+v", wait, out)
+		}
+		s.Clock.move(wait - time.Microsecond)
+		if out := s.take(t, req); out.Allowed {
+			t.Fatalf("allowed 1µs before its retry-after of %v", wait)
+		}
+		s.Clock.move(time.Microsecond)
+		if out := s.take(t, req); !out.Allowed {
+			t.Fatalf("denied after its retry-after of %v: %+v", wait, out)
+		}
+	}
+	if denials == 0 {
+		t.Fatal("no call was denied, want some")
+	}
+}
+
+// What remains passes, and one more does not.
+func testRemaining(t *testing.T, s Subject) {
+	req := s.limitOf("tight", 1, rules.Rule{Count: 7, Window: time.Second}, rules.Rule{Count: 12, Window: 3 * time.Second})
+	for i := range 20 {
+		s.Clock.move(time.Duration(i%4) * 210 * time.Millisecond)
+		s.take(t, req)
+		left := slices.Min(s.remaining(t, req))
+		more := req
+		more.Cost = left + 1
+		if out := s.take(t, more); out.Allowed {
+			t.Fatalf("cost %d allowed with %d remaining", more.Cost, left)
+		}
+		if more.Cost = left; left > 0 {
+			out := s.take(t, more)
+			if !out.Allowed {
+				t.Fatalf("cost %d denied with as much remaining: %+v", left, out)
+			}
+			s.giveBack(t, out)
+		}
+	}
+}
+
+// A cost of n passes if n calls of cost 1 do, at the same instant.
+func testCost(t *testing.T, s Subject) {
+	for cost := int64(1); cost <= 8; cost++ {
+		for used := int64(0); used <= 6; used++ {
+			name := fmt.Sprintf("cost%d-%d", cost, used)
+			rule := rules.Rule{Count: 6, Window: time.Minute}
+			if used > 0 {
+				s.take(t, s.limitOf(name+"whole", used, rule))
+				s.take(t, s.limitOf(name+"parts", used, rule))
+			}
+			whole := s.take(t, s.limitOf(name+"whole", cost, rule)).Allowed
+			parts := true
+			for range cost {
+				parts = s.take(t, s.limitOf(name+"parts", 1, rule)).Allowed && parts
+			}
+			if whole != parts {
+				t.Errorf("%d of 6 used: cost %d allowed = %v, in calls of cost 1 %v", used, cost, whole, parts)
+			}
+		}
+	}
+}
+
+func testSameMicrosecond(t *testing.T, s Subject) {
+	const count = 300
+	allowed := 0
+	for range count + 50 {
+		if s.take(t, s.limitOf("same", 1, rules.Rule{Count: count, Window: time.Second})).Allowed {
+			allowed++
+		}
+	}
+	if allowed != count {
+		t.Errorf("%d calls in one microsecond allowed, want %d", allowed, count)
+	}
+}
+
+// each calls f from callers goroutines, calls times in all.
+func each(callers, calls int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(calls); i = next.Add(1) {
+				f(int(i))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func testConcurrency(t *testing.T, s Subject) {
+	req := s.limitOf("concurrent", 1, hourly(100))
+	var allowed atomic.Int64
+	each(64, 10_000, func(int) {
+		out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+		if err != nil {
+			t.Errorf("Take: %v", err)
+		} else if out.Allowed {
+			allowed.Add(1)
+		}
+	})
+	if allowed.Load() != 100 {
+		t.Errorf("%d of 10,000 calls allowed, want exactly 100", allowed.Load())
+	}
+}
+
+// Callers of several limits, each in another order: no limit admits more than its count, and in the end nothing is
+// charged but what was allowed.
+func testConcurrentLimits(t *testing.T, s Subject) {
+	a, b, c := s.limitOf("a", 1, hourly(40)), s.limitOf("b", 2, hourly(100)), s.limitOf("c", 1, hourly(45))
+	calls := [][]store.Request{{a, b}, {b, c}, {c, a}, {c, b, a}}
+	var used [3]atomic.Int64
+	each(16, 1000, func(i int) {
+		requests := calls[i%len(calls)]
+		out, err := s.Store.Take(context.Background(), requests, false)
+		if err != nil {
+			t.Errorf("Take: %v", err)
+		}
+		for _, req := range requests {
+			if out.Allowed {
+				used[slices.Index([]string{a.Key, b.Key, c.Key}, req.Key)].Add(req.Cost)
+			}
+		}
+	})
+	for i, req := range []store.Request{a, b, c} {
+		if left, want := s.remaining(t, req)[0], req.Rules[0].Count-used[i].Load(); left != want || left < 0 {
+			t.Errorf("limit %c: %d of %d admitted, %d remaining, want %d", 'a'+i, used[i].Load(), req.Rules[0].Count, left, want)
+		}
+	}
+}
+
+// ignoreTime leaves out of a comparison what changes as time passes.
+var ignoreTime = cmpopts.IgnoreFields(store.RuleOutcome{}, "RetryAfter", "ResetAfter")
+
+func testDenied(t *testing.T, s Subject) {
+	rs := []rules.Rule{hourly(3), {Count: 10, Window: 24 * time.Hour}}
+	s.take(t, s.limitOf("denied", 2, rs...))
+	before := s.take(t, s.limitOf("denied", 0, rs...))
+	for range 20 {
+		if s.take(t, s.limitOf("denied", 2, rs...)).Allowed {
+			t.Fatal("cost 2 allowed with 1 remaining")
+		}
+	}
+	after := s.take(t, s.limitOf("denied", 0, rs...))
+	if diff := cmp.Diff(before.Rules, after.Rules, ignoreTime); diff != "" {
+		t.Errorf("20 denied calls have changed the state (-before +after):\n%s", diff)
+	}
+	for i := range after.Rules {
+		if after.Rules[i].ResetAfter > before.Rules[i].ResetAfter {
+			t.Errorf("rule %d: reset after %v, then %v after denied calls only", i, before.Rules[i].ResetAfter, after.Rules[i].ResetAfter)
+		}
+	}
+	if !s.take(t, s.limitOf("denied", 1, rs...)).Allowed {
+		t.Error("cost 1 denied with 1 remaining")
+	}
+}
+
+func testAllOrNothing(t *testing.T, s Subject) {
+	limits := []store.Request{s.limitOf("first", 1, hourly(5)), s.limitOf("second", 1, hourly(2), rules.Rule{Count: 9, Window: 2 * time.Hour}), s.limitOf("third", 2, hourly(50))}
+	allowed := 0
+	for i := range 12 {
+		calls := slices.Clone(limits)
+		if i%2 == 1 {
+			slices.Reverse(calls)
+		}
+		if s.take(t, calls...).Allowed {
+			allowed++
+		}
+	}
+	if allowed != 2 {
+		t.Errorf("%d calls allowed, want the 2 of the smallest count", allowed)
+	}
+	var left [][]int64
+	for _, req := range limits {
+		left = append(left, s.remaining(t, req))
+	}
+	if diff := cmp.Diff([][]int64{{3}, {0, 7}, {46}}, left); diff != "" {
+		t.Errorf("remaining after 2 allowed and 10 denied calls (-want +got):\n%s", diff)
+	}
+}
+
+func testGiveBack(t *testing.T, s Subject) {
+	a, b := s.limitOf("a", 2, hourly(5)), s.limitOf("b", 1, hourly(5))
+	first, second := s.take(t, a, b), s.take(t, a, b)
+	for range 3 {
+		s.giveBack(t, first)
+	}
+	if left := append(s.remaining(t, a), s.remaining(t, b)...); !slices.Equal(left, []int64{3, 4}) {
+		t.Errorf("remaining after one of two calls is given back three times = %v, want [3 4]", left)
+	}
+	s.giveBack(t, second)
+	if left := append(s.remaining(t, a), s.remaining(t, b)...); !slices.Equal(left, []int64{5, 5}) {
+		t.Errorf("remaining after all is given back = %v, want [5 5]", left)
+	}
+}
+
+func testZeroReceipt(t *testing.T, s Subject) {
+	if err := s.Store.GiveBack(context.Background(), store.Receipt{}); err != nil {
+		t.Errorf("GiveBack of the zero receipt = %v, want nil", err)
+	}
+}
+
+func testPeek(t *testing.T, s Subject) {
+	req := s.limitOf("peek", 0, hourly(1))
+	for range 3 {
+		if out := s.take(t, req); !out.Allowed || out.Rules[0].Remaining != 1 {
+			t.Fatalf("Take of cost 0 = %+v, want allowed with 1 remaining", out)
+		}
+	}
+	s.take(t, s.limitOf("peek", 1, hourly(1)))
+	if out := s.take(t, req); !out.Allowed || out.Rules[0].Remaining != 0 {
+		t.Errorf("Take of cost 0 from an empty limit = %+v, want allowed with 0 remaining", out)
+	}
+}
+
+func testNever(t *testing.T, s Subject) {
+	out := s.take(t, s.limitOf("never", 1<<62, hourly(5), rules.Rule{Count: 9, Window: 24 * time.Hour}))
+	if out.Allowed || out.Rules[0].RetryAfter != store.Never || out.Rules[1].RetryAfter != store.Never {
+		t.Errorf("Take of more than the count = %+v, want denied for ever", out)
+	}
+	if left := s.remaining(t, s.limitOf("never", 0, hourly(5))); left[0] != 5 {
+		t.Errorf("%d remaining after a cost over the count, want 5", left[0])
+	}
+}
+
+func testNoRequests(t *testing.T, s Subject) {
+	if out := s.take(t); !out.Allowed || len(out.Rules) != 0 {
+		t.Errorf("Take of nothing = %+v, want allowed", out)
+	}
+}
+
+func testContext(t *testing.T, s Subject) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	req := s.limitOf("context", 1, hourly(5))
+	if _, err := s.Store.Take(ctx, []store.Request{req}, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("Take with a cancelled context = %v, want %v", err, context.Canceled)
+	}
+	if left := s.remaining(t, req); left[0] != 5 {
+		t.Errorf("%d remaining after a call whose context was done, want 5", left[0])
+	}
+}
+
+func testInvalid(t *testing.T, s Subject) {
+	good := s.limitOf("good", 1, hourly(5))
+	for name, bad := range map[string]store.Request{
+		"negative cost":     s.limitOf("bad", -1, hourly(5)),
+		"no rules":          s.limitOf("bad", 1),
+		"unknown algorithm": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},
+	} {
+		_, err := s.Store.Take(context.Background(), []store.Request{good, bad}, false)
+		var failed *store.Error
+		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
+			t.Errorf("%s: Take error = %v, want one of class %v", name, err, store.Misconfigured)
+		}
+	}
+	if left := s.remaining(t, good); left[0] != 5 {
+		t.Errorf("%d remaining after invalid calls, want 5", left[0])
+	}
+}

@@ -1,0 +1,68 @@
+// Package storetest has the tests that every [store.Store] passes.
+//
+// A store's own test calls [Run]:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Subject {
+//			clock := storetest.NewClock()
+//			return storetest.Subject{Store: mystore.New(mystore.WithClock(clock.Now)), Clock: clock}
+//		})
+//	}
+//
+// A store of one more algorithm than the package knows is tested by its traces, a model and [Run].
+package storetest
+
+import (
+	"testing"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Subject is a store under test. It may hold the counts of others, but none of keys that begin with its Prefix.
+type Subject struct {
+	Store store.Store
+
+	// Clock is what the store decides by, if a test can hold it. Without one, the tests that need to know the time
+	// are skipped: replay them on another store of the same making.
+	Clock *Clock
+
+	// Prefix begins every key that the tests use. Give one where the store outlives the test.
+	Prefix string
+}
+
+// Run tests the stores that open gives, one for each test: with its clock held, all of what a store promises;
+// without, what can be seen at any time.
+func Run(t *testing.T, open func(t *testing.T) Subject) {
+	tests := []struct {
+		name string
+		held bool // needs a clock
+		run  func(t *testing.T, s Subject)
+	}{
+		{"Traces", true, testTraces},
+		{"Model", true, testModel},
+		{"RetryAfterIsTight", true, testRetryAfter},
+		{"RemainingIsTight", true, testRemaining},
+		{"CostIsAdditive", true, testCost},
+		{"SameMicrosecond", true, testSameMicrosecond},
+		{"ExactUnderConcurrency", false, testConcurrency},
+		{"SeveralLimitsUnderConcurrency", false, testConcurrentLimits},
+		{"DeniedIsInvisible", false, testDenied},
+		{"AllOrNothing", false, testAllOrNothing},
+		{"GiveBackIsIdempotent", false, testGiveBack},
+		{"ZeroReceipt", false, testZeroReceipt},
+		{"PeekChargesNothing", false, testPeek},
+		{"NeverPasses", false, testNever},
+		{"NoRequests", false, testNoRequests},
+		{"ContextDone", false, testContext},
+		{"InvalidRequests", false, testInvalid},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t)
+			if test.held && s.Clock == nil {
+				t.Skip("the store's clock cannot be held")
+			}
+			test.run(t, s)
+		})
+	}
+}
