@@ -1,0 +1,51 @@
+package memstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Ids that come once and never again must not stay: what the store holds is bounded by the ids within the window, and not by
+// all that it has ever seen.
+func TestExpiredKeysAreDropped(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
+	rs := []rules.Rule{{Count: 1, Window: time.Second}}
+	const perSecond = 1000
+	for i := range 100 * perSecond {
+		now = now.Add(time.Second / perSecond)
+		out, err := s.Take(context.Background(), []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
+		if err != nil || !out.Allowed {
+			t.Fatalf("Take of a new id = %+v, %v, want it allowed", out, err)
+		}
+	}
+	if n := s.Len(); n > 3*perSecond {
+		t.Fatalf("after %d ids the store holds %d, want about the last second's %d", 100*perSecond, n, perSecond)
+	}
+}
+
+func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
+	rs := []rules.Rule{{Count: 1, Window: time.Second}}
+	for _, test := range []struct {
+		name string
+		req  store.Request
+		want string
+	}{
+		{"negative cost", store.Request{Key: "k", Rules: rs, Cost: -1}, `misconfigured: key "k": cost -1, want 0 or more`},
+		{"no rule", store.Request{Key: "k", Cost: 1}, `misconfigured: key "k": no rule, want one or more`},
+		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: key "k": algorithm 200, want 0 (sliding-log)`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := memstore.New().Take(context.Background(), []store.Request{test.req}, false)
+			if err == nil || err.Error() != test.want {
+				t.Errorf("Take = %v, want %s", err, test.want)
+			}
+		})
+	}
+}
