@@ -127,9 +127,11 @@ func expression(name string, suits []string, example string, field func(*Limit) 
 
 // checkExpression finds what keeps text from being one Go expression on one line, without a comment.
 func checkExpression(text string) *fault {
-	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\t' })
-	if at >= 0 {
-		return faultf(at, "found %q", text[at])
+	const byteOrderMark = '\ufeff' // which go/scanner skips at the beginning
+	for at, r := range text {
+		if unicode.IsControl(r) && r != '\t' || r == byteOrderMark {
+			return faultf(at, "found %q", r)
+		}
 	}
 	if at := findComment(text); at >= 0 {
 		return faultf(at, "found a comment")

@@ -264,17 +264,24 @@ func checkRule(r Rule, algo Algorithm) string {
 	return ""
 }
 
-// checkReach finds out whether rule i can ever deny a call that no other rule denies. One that admits as many
-// calls or more in as much time or less never does.
+// checkReach finds out whether rule i can ever deny a call that another rule allows. A rule admits its count at once, and
+// again each time its window has passed: at most that many in any window that the other rule looks at.
 func checkReach(rules []Rule, texts []string, sound []bool, i int) *fault {
 	r := rules[i]
 	for j, other := range rules {
-		switch {
-		case i == j || !sound[j] || other.Count > r.Count || other.Window < r.Window:
-		case other != r:
-			return faultf(i, "rule %q never binds beside %q, want each rule to admit more in a longer window; remove %[1]q", texts[i], texts[j])
-		case j < i:
-			return faultf(i, "rule %q stands there already as %q, want it once; remove it", texts[i], texts[j])
+		if i == j || !sound[j] {
+			continue
+		}
+		if r == other {
+			if j < i {
+				return faultf(i, "rule %q stands there already as %q, want it once; remove one", texts[i], texts[j])
+			}
+			continue
+		}
+		bursts := int64((r.Window-1)/other.Window + 1)
+		if r.Count/bursts >= other.Count {
+			return faultf(i, "rule %q never binds beside %q, which admits at most %d in %s, want a count under that; remove one",
+				texts[i], texts[j], bursts*other.Count, formatWindow(r.Window))
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ type specimen struct {
 	raw, comment, want string
 }
 
-func readSpecimens(t *testing.T, text string) []specimen {
+func readSpecimens(t testing.TB, text string) []specimen {
 	var all []specimen
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		s := specimen{raw: lines.Text() + "\n"}

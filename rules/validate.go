@@ -41,7 +41,7 @@ type validation struct {
 func (v *validation) err() error { return errors.Join(v.errs...) }
 
 func (v *validation) failf(format string, args ...any) {
-	where := fmt.Sprintf("rules: policy %q ", v.policy.Type+"."+v.policy.Method)
+	where := fmt.Sprintf("rules: policy %q: ", v.policy.Type+"."+v.policy.Method)
 	v.errs = append(v.errs, fmt.Errorf(where+format, args...))
 }
 

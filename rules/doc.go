@@ -1,0 +1,60 @@
+// Package rules is the language of rate limits: what a directive says, as text and as data.
+//
+// A directive is a comment of one line on a method, or on a type for all of its methods:
+//
+//	//ratelimit:user 10,1s 100,1m
+//	//ratelimit:key 5000,24h by=req.Customer cost=len(req.Items)
+//	//ratelimit:global 5000,1s onfail=closed
+//
+// Each is one [Limit]: whose calls it counts (its [Kind]), one or more rules that all must have room, and
+// options. The limits over one method are a [Policy].
+//
+// # Reading and writing
+//
+// [Match] tells directives from prose, and from comments that were meant as directives and that nothing would
+// heed: "// ratelimit:user", "//ratelimit:User". [Parse] reads a directive or reports all of its problems
+// with their columns. A [Directive] and a [Limit] print in one canonical form, which Parse reads back as the same
+// value. [Policy.Validate] checks what was written in Go by hand as Parse checks a line.
+//
+// # Grammar
+//
+//	directive  = "//ratelimit:" ( limit | "none" | "wrapper" identifier ) .
+//	limit      = ( "ip" | "user" | "global" | "key" ) rule { rule } { option } .
+//	rule       = count ( "," | "/" ) window .
+//	count      = decimal digits, at least 1; at most 10000 for the algorithm sliding-log .
+//	window     = a Go duration that may also have days (d) and weeks (w), 1ms to 366d, whole microseconds .
+//	option     = name "=" value | a Go string that says name "=" value .
+//	value      = a Go string | text without spaces .
+//
+// Spaces and tabs stand between these parts, and nothing else does: no other blank, no remark at the end of the line.
+// Spaces in the strings, runes and brackets of a value belong to it, as in by=req.Get("a b") and by=f(a, b).
+// A value that is one Go string, in double or in back quotes, means what the string says: when="a == b" is the
+// expression a == b, and a string constant needs quotes twice, by=`"all"`. A value that only begins with a string
+// means itself: by="tenant-"+req.Tenant.
+//
+// Windows are printed in hours below two days and in days from there on: 60s as 1m, 1d as 24h, 1w as 7d.
+//
+// # Rules
+//
+// A rule admits count permits in any window. One that can never deny what another rule of the limit allows is
+// refused: 100,1m beside 10,1h, which admits 10 in a minute, and 600,1m beside 10,1s, which admits 600.
+//
+// # Options
+//
+//	algo     sliding-log              how the limit counts
+//	by       Go expression            the id, in place of the context's; key must have it
+//	cost     Go expression            permits that a call takes, 1 by default
+//	when     Go expression            the limit applies only if it is true
+//	name     word that may have a /   handle in errors, headers and metrics
+//	bucket   word                     shares one count between methods
+//	prefix   word                     first part of the key, rl by default
+//	missing  deny*, allow             what becomes of a call without an id
+//	onfail   local*, open, closed     what becomes of the limit while its store cannot decide
+//
+// The default of a choice has a star.
+//
+// A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
+// nor missing. Expressions are Go by their syntax here; what they mean is for the generator to check.
+//
+// The words of directives, options and algorithms stand in one table each, in directive.go, option.go and kind.go.
+package rules
