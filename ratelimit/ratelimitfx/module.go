@@ -1,0 +1,109 @@
+package ratelimitfx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"go.uber.org/fx"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Module provides the app's *[ratelimit.Limiter], and [Policies].
+var Module = fx.Module("ratelimit", fx.Provide(newPolicies, newLimiter))
+
+// Options configure the limiter of [Module]:
+//
+//	fx.Supply(ratelimitfx.Options{ratelimit.WithInstances(4)})
+//
+// An app has one Options or none. What observes goes into the group "ratelimit.observers"; a [ratelimit.WithObserver] in
+// Options takes the place of all of those.
+type Options []ratelimit.Option
+
+// Policies are those of the app's limited methods, sorted by type and method.
+type Policies []*rules.Policy
+
+type policiesIn struct {
+	fx.In
+
+	Policies []*rules.Policy `group:"ratelimit.policies"`
+}
+
+func newPolicies(in policiesIn) (Policies, error) {
+	if slices.Contains(in.Policies, nil) {
+		return nil, errors.New(`ratelimitfx: the group "ratelimit.policies" has a nil *rules.Policy`)
+	}
+	slices.SortFunc(in.Policies, func(a, b *rules.Policy) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Package, b.Package))
+	})
+	return in.Policies, nil
+}
+
+type limiterIn struct {
+	fx.In
+
+	From      sources
+	Policies  Policies
+	Options   Options              `optional:"true"`
+	Logger    *slog.Logger         `optional:"true"`
+	Observers []ratelimit.Observer `group:"ratelimit.observers"`
+}
+
+// newLimiter makes the limiter, and fails now for what would make a service's constructor panic later.
+func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
+	s, err := in.From.store()
+	if err != nil {
+		return nil, err
+	}
+	var opts []ratelimit.Option
+	if in.Logger != nil {
+		opts = append(opts, ratelimit.WithLogger(in.Logger))
+	}
+	if len(in.Observers) > 0 {
+		opts = append(opts, ratelimit.WithObserver(observers(in.Observers)))
+	}
+	l, err := ratelimit.New(s, append(opts, in.Options...)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(l, in.Policies); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// check reports the policies that do not stand beside each other.
+func check(l *ratelimit.Limiter, policies Policies) error {
+	var errs []error
+	for _, p := range policies {
+		errs = append(errs, prepared(l, p))
+	}
+	return errors.Join(errs...)
+}
+
+func prepared(l *ratelimit.Limiter, p *rules.Policy) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case string: // what Guard has to say of the policy
+			err = errors.New(r)
+		default:
+			panic(r)
+		}
+	}()
+	l.Guard(p)
+	return nil
+}
+
+// observers tells each of many.
+type observers []ratelimit.Observer
+
+func (all observers) Observe(ctx context.Context, d *ratelimit.Decision, err error) {
+	for _, o := range all {
+		o.Observe(ctx, d, err)
+	}
+}
