@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -160,8 +161,8 @@ func TestIdentifyBehindRealListeners(t *testing.T) {
 			srv.Listener = tt.listener
 			srv.Start()
 			defer srv.Close()
-			tr := &http.Transport{Dial: func(string, string) (net.Conn, error) {
-				return net.Dial(tt.listener.Addr().Network(), tt.listener.Addr().String())
+			tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, tt.listener.Addr().Network(), tt.listener.Addr().String())
 			}}
 			defer tr.CloseIdleConnections()
 			res, err := (&http.Client{Transport: tr}).Get("http://shop/")
