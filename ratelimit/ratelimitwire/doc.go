@@ -1,0 +1,18 @@
+// Package ratelimitwire wires limited services by wire.
+//
+//	//go:build wireinject
+//
+//	func newServer(client *redis.Client) (*Server, error) {
+//		wire.Build(
+//			ratelimitwire.Set,            // *ratelimit.Limiter
+//			wire.Bind(new(redis.UniversalClient), new(*redis.Client)),
+//			orders.RateLimitSet,          // generated: orders.Orders is the limited one
+//			orders.NewService,            // *orders.Service
+//			NewServer,                    // takes orders.Orders
+//		)
+//		return nil, nil
+//	}
+//
+// The client is the app's: nothing here closes it. An app with a [store.Store] of its own, in process or of another making, builds
+// with [ProvideLimiter] alone in place of [Set].
+package ratelimitwire
