@@ -62,6 +62,9 @@ var (
 	argument     = regexp.MustCompile(`^[ \t,:=(]*(?:[+-]?[0-9]|[a-z]+=|["` + "`" + `])`)
 	sureArgument = regexp.MustCompile(`^[ \t,:=(]*(?:[0-9]+,[0-9.]*[a-zµ]|(?:` + strings.Join(optionNames, "|") + `)=)`)
 
+	// A name that has nothing of an expression, unlike the value of a field that is commented out.
+	aName = regexp.MustCompile(`^[\pL_-][\pL\pN_-]*(?:[ \t]|$)`)
+
 	// What the name is followed by in a key or a path.
 	keyRest = regexp.MustCompile(`^(?::[^ \t:]|[{<*%/@"'` + "`" + `])`)
 )
@@ -127,7 +130,7 @@ func (c *candidate) near() bool {
 	case !c.alike():
 		return c.known && (args || tight && bare)
 	case close:
-		return c.known || own && tight || sure || c.meant != "" && (bare || argument.MatchString(c.rest))
+		return c.known || own && tight && aName.MatchString(c.name+c.rest) || sure || c.meant != "" && (bare || argument.MatchString(c.rest))
 	case colon:
 		return c.known && (args || own && bare || tight && (bare || c.word == "ratelimit")) || tight && sure
 	default:

@@ -171,11 +171,12 @@ func (p *line) parseLimit(args []field, end int) {
 func (p *line) parseRules(args []field) int {
 	for i := 0; i < len(args); {
 		f := args[i]
+		if f.name != "" {
+			return i
+		}
 		r, fault := parseRule(f.raw)
 		n, mend := joinRule(args[i:])
 		switch {
-		case f.name != "":
-			return i
 		case fault == nil:
 			p.d.Limit.Rules = append(p.d.Limit.Rules, r)
 			p.rules = append(p.rules, f)

@@ -94,7 +94,7 @@ func misread(text string, at int, found, want string) *fault {
 	return faultf(at, "rule %q %s, want %s%s", text, found, want, how)
 }
 
-// parseCount reads a decimal count, or says what it found instead and what is wanted.
+// parseCount reads a decimal count, which is not empty, or says what it found instead and what is wanted.
 func parseCount(text string) (count int64, found, want string) {
 	if digits(text) != len(text) || text[0] == '0' && len(text) > 1 {
 		if digits(text) == len(text) {
@@ -205,8 +205,11 @@ func mendRule(count, window string) string {
 	if number == "" {
 		window = "1" + window
 	}
+	if count == "" {
+		return ""
+	}
 	_, odd, _ := parseCount(count)
-	if w, found, _ := parseWindow(window); count == "" || odd != "" || found != "" || w <= 0 {
+	if w, found, _ := parseWindow(window); odd != "" || found != "" || w <= 0 {
 		return ""
 	}
 	return count + "," + window
