@@ -73,7 +73,7 @@ func ProvideComposedOrders(limiter *ratelimit.Limiter) (Orders, error) {
 func policies(ps ...*rules.Policy) fx.Option {
 	var opts []fx.Option
 	for _, p := range ps {
-		opts = append(opts, fx.Supply(fx.Annotate(p, fx.ResultTags(`group:"ratelimit.policies"`))))
+		opts = append(opts, fx.Supply(fx.Annotated{Group: "ratelimit.policies", Target: p}))
 	}
 	return fx.Options(opts...)
 }
