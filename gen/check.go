@@ -2,7 +2,6 @@ package gen
 
 import (
 	"cmp"
-	"go/ast"
 	"go/token"
 	"go/types"
 	"slices"
@@ -32,25 +31,61 @@ func (s *service) resolve() {
 	if len(s.limited()) == 0 && s.given != nil && len(s.own) == 0 {
 		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
 	}
+	s.checkFound()
 }
 
-// clashes reports the generated exported names that the package declares itself.
+// checkFound reports directives on methods that the type turns out not to have, such as those called _.
+func (s *service) checkFound() {
+	for _, own := range s.own {
+		if !own.found {
+			s.unit.errorf(own.lines[0].pos, "directive on %s, which is not in the method set of %s, want it on a method that can be called", own.name.Name, s.name())
+		}
+	}
+}
+
+// clashes reports the generated exported names that the package declares itself, or that another wrapper has.
 func (s *service) clashes() bool {
 	u := s.unit
-	clash := false
-	for _, name := range []string{s.wrapper(), s.constructor()} {
-		if !u.declared.has(name) {
-			continue
+	var taken []string
+	for _, name := range []string{s.wrapper(), s.constructor(), s.provider()} {
+		if u.declared.has(name) || u.wrapped(s, name) {
+			taken = append(taken, name)
 		}
-		clash = true
-		pos := s.spec.Name.Pos()
-		if s.given != nil {
-			pos = s.given.column("wrapper")
-		}
-		u.errorf(pos, "the package declares %s, which the wrapper of %s needs; give the wrapper a name that is free: //ratelimit:wrapper Limited%s",
-			name, s.name(), upperFirst(s.name()))
 	}
-	return clash
+	if len(taken) == 0 {
+		return false
+	}
+	pos := s.spec.Name.Pos()
+	if s.given != nil {
+		pos = s.given.column("wrapper")
+	}
+	u.errorf(pos, "the package declares %s, which the wrapper of %s needs; give the wrapper a name that is free: //ratelimit:wrapper %s",
+		strings.Join(taken, " and "), s.name(), u.freeWrapper(s))
+	return true
+}
+
+// wrapped reports whether a service before s has a wrapper or function of that name.
+func (u *unit) wrapped(s *service, name string) bool {
+	for _, other := range u.services {
+		if other == s {
+			return false
+		}
+		if name == other.wrapper() || name == other.constructor() || name == other.provider() {
+			return true
+		}
+	}
+	return false
+}
+
+// freeWrapper returns a name for the wrapper of s that clashes with nothing.
+func (u *unit) freeWrapper(s *service) string {
+	taken := u.declared.with()
+	for {
+		name := taken.take(derived("Limited", s.name()))
+		if !u.declared.has(derived("New", name)) && !u.declared.has(derived("Provide", name)) {
+			return name
+		}
+	}
 }
 
 // interfaceMethods fills s.methods with every method of the interface, in the order of the source, those of
@@ -59,6 +94,7 @@ func (s *service) interfaceMethods() {
 	u := s.unit
 	if !s.iface.IsMethodSet() {
 		u.errorf(s.firstLine(), "directive on %s, which can only constrain type parameters, want an interface that has values", s.name())
+		s.own = nil
 		return
 	}
 	known := map[string]bool{}
@@ -143,6 +179,7 @@ func (s *service) firstLine() token.Pos {
 func (s *service) addMethod(fn *types.Func, src *source) *method {
 	m := &method{service: s, fn: fn, sig: fn.Signature(), src: src, pos: fn.Pos()}
 	if own := s.own[fn.Name()]; own != nil {
+		own.found = true
 		m.pos = own.name.Pos()
 	} else if s.unit.source(m.pos) == nil {
 		m.pos = s.spec.Name.Pos()
@@ -262,144 +299,4 @@ func isError(t types.Type) bool {
 	iface, ok := t.Underlying().(*types.Interface)
 	universe := types.Universe.Lookup("error").Type().Underlying()
 	return ok && types.Identical(iface, universe)
-}
-
-// checkBetween reports what is wrong between the services of all units: two of one key, and limits that share a
-// bucket and have different rules.
-func checkBetween(sink *findings, services []*service) {
-	keys := map[string]*service{}
-	buckets := map[[3]string]*limit{}
-	for _, s := range services {
-		if len(s.limited()) == 0 {
-			continue
-		}
-		u := s.unit
-		if other := keys[s.key()]; other != nil && other.unit.pkg.PkgPath != u.pkg.PkgPath {
-			sink.errorf(u.position(s.spec.Name.Pos()), "%s is also the name of a service in %s, and their limits would share keys; rename one of them or its package", s.key(), other.unit.pkg.PkgPath)
-		}
-		keys[s.key()] = s
-		for _, m := range s.limited() {
-			checkBuckets(sink, m, buckets)
-		}
-	}
-}
-
-// checkBuckets reports limits of m whose bucket another limit counts by other rules.
-func checkBuckets(sink *findings, m *method, buckets map[[3]string]*limit) {
-	p := m.policy()
-	for i, l := range m.limits {
-		if l.Bucket == "" {
-			continue
-		}
-		prefix, bucket := p.Key(i)
-		key := [3]string{prefix, l.Kind.String(), bucket}
-		other := buckets[key]
-		if other == nil {
-			buckets[key] = l
-			continue
-		}
-		if !slices.Equal(other.Rules, l.Rules) {
-			u := m.service.unit
-			at := u.position(other.line.pos)
-			at.Filename = relative(u.dir.path, at.Filename)
-			sink.errorf(u.position(l.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", l.Bucket, at.Filename, at.Line)
-		}
-	}
-}
-
-// checkSelfCalls warns of limited methods that their own type calls: such a call does not pass the wrapper.
-func (u *unit) checkSelfCalls() {
-	for _, src := range u.sources {
-		if src.excluded {
-			continue
-		}
-		for _, decl := range src.ast.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			if ok && fn.Recv != nil && fn.Body != nil && len(fn.Recv.List) == 1 && len(fn.Recv.List[0].Names) == 1 {
-				u.checkBody(fn)
-			}
-		}
-	}
-}
-
-func (u *unit) checkBody(fn *ast.FuncDecl) {
-	recv := fn.Recv.List[0].Names[0].Name
-	limited := u.limitedOf(receiverName(fn))
-	if len(limited) == 0 || redeclares(fn.Body, recv) {
-		return
-	}
-	ast.Inspect(fn.Body, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if id, ok := ast.Unparen(sel.X).(*ast.Ident); ok && id.Name == recv && limited[sel.Sel.Name] != nil {
-			u.sink.warnf(u.position(call.Pos()), "%s.%s is called on its own receiver and is not limited here: the call does not pass the wrapper %s",
-				recv, sel.Sel.Name, limited[sel.Sel.Name].wrapper())
-		}
-		return true
-	})
-}
-
-// limitedOf returns the limited methods of a type of the package by name: its own, and those of the interfaces that
-// it implements.
-func (u *unit) limitedOf(name string) map[string]*service {
-	spec := u.typeSpec(name)
-	if spec == nil {
-		return nil
-	}
-	obj := u.types.Scope().Lookup(spec.Name.Name)
-	if obj == nil {
-		return nil
-	}
-	limited := map[string]*service{}
-	for _, s := range u.services {
-		implements := s.iface != nil && s.typeParams().Len() == 0 && types.Implements(types.NewPointer(obj.Type()), s.iface)
-		if s.spec != spec && !implements {
-			continue
-		}
-		for _, m := range s.limited() {
-			limited[m.fn.Name()] = s
-		}
-	}
-	return limited
-}
-
-// redeclares reports whether a block of the body declares the name anew.
-func redeclares(body *ast.BlockStmt, name string) bool {
-	found := false
-	see := func(e ast.Node) {
-		if id, ok := e.(*ast.Ident); ok && id.Name == name {
-			found = true
-		}
-	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			if n.Tok == token.DEFINE {
-				for _, e := range n.Lhs {
-					see(e)
-				}
-			}
-		case *ast.RangeStmt:
-			if n.Tok == token.DEFINE {
-				see(n.Key)
-				see(n.Value)
-			}
-		case *ast.ValueSpec:
-			for _, id := range n.Names {
-				see(id)
-			}
-		case *ast.Field:
-			for _, id := range n.Names {
-				see(id)
-			}
-		}
-		return !found
-	})
-	return found
 }

@@ -6,7 +6,7 @@ package gen
 
 import (
 	"context"
-	"fmt"
+	"go/token"
 	"os"
 	"slices"
 	"strings"
@@ -32,7 +32,7 @@ type Result struct {
 	Findings []Finding
 	// Methods are the limited methods, in the order of packages and places.
 	Methods []Method
-	// Files are what the packages' directives make, by path. They are not complete if Failed.
+	// Files are what the packages' directives make, by path; without use if the result Failed.
 	Files []File
 	// Obsolete are files with our header, by path, that no directive makes any longer.
 	Obsolete []string
@@ -66,12 +66,14 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	services := checkAll(sink, units)
 	r := &Result{Methods: describe(services)}
 	if !sink.failed() {
-		if r.Files, err = renderAll(units, cfg.DI); err != nil {
+		if r.Files, err = renderAll(sink, units, cfg.DI); err != nil {
 			return nil, err
 		}
 	}
+	if !sink.failed() {
+		r.Obsolete = obsolete(dirs, r.Files)
+	}
 	r.Findings = sink.sorted()
-	r.Obsolete = obsolete(dirs, r.Files)
 	return r, nil
 }
 
@@ -97,7 +99,7 @@ func checkAll(sink *findings, units []*unit) []*service {
 			s.resolve()
 			return s.obj == nil
 		})
-		u.checkSelfCalls()
+		u.checkWarnings()
 		services = append(services, u.services...)
 	}
 	checkBetween(sink, services)
@@ -105,20 +107,18 @@ func checkAll(sink *findings, units []*unit) []*service {
 }
 
 // renderAll plans and renders the files of all units.
-func renderAll(units []*unit, di DI) ([]File, error) {
+func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 	var files []File
 	for _, u := range units {
 		p := u.plan()
-		if di.Fx || di.Wire {
-			u.planProviders(p, di)
-		}
+		u.planProviders(p, di)
 		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
 			f, err := o.render(p.names)
 			if err != nil {
 				return nil, err
 			}
 			if old, ok := u.dir.files[f.Path]; ok && !hasHeader(old) {
-				return nil, fmt.Errorf("%s: the file stands where rlgen would write, and rlgen did not write it; rename it", f.Path)
+				sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
 			}
 			files = append(files, f)
 		}
@@ -127,9 +127,18 @@ func renderAll(units []*unit, di DI) ([]File, error) {
 	return files, nil
 }
 
-// planProviders plans the provider functions that the wrapper files have.
+// planProviders plans the provider functions that the wrapper files have, and reports names of injection files that
+// the package declares itself.
 func (u *unit) planProviders(p *plan, di DI) {
+	if !di.Fx && !di.Wire {
+		return
+	}
 	for _, f := range u.diFiles() {
+		for name, wanted := range map[string]bool{moduleName: di.Fx, setName: di.Wire} {
+			if wanted && u.declared.has(name) {
+				u.errorf(f.services[0].spec.Name.Pos(), "the package declares %s, which is generated for dependency injection; rename it, or generate with -di=none", name)
+			}
+		}
 		for _, s := range f.services {
 			if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans) {
 				p.providers[s] = prov

@@ -72,7 +72,10 @@ func (imp *importer) load(p *packages.Package) (*types.Package, error) {
 		return types.Unsafe, nil
 	}
 	if u := imp.units[p.ID]; u != nil {
-		return u.check(), nil
+		if pkg := u.check(); pkg != nil {
+			return pkg, nil
+		}
+		return nil, fmt.Errorf("import cycle through %s", p.PkgPath)
 	}
 	if pkg := imp.checked[p.ID]; pkg != nil {
 		return pkg, nil

@@ -372,3 +372,8 @@ func (u *unit) external() bool { return u.pkg.ForTest != "" && u.pkg.ForTest != 
 func (u *unit) errorf(pos token.Pos, format string, args ...any) {
 	u.sink.errorf(u.position(pos), format, args...)
 }
+
+// warnf warns at a place of the unit.
+func (u *unit) warnf(pos token.Pos, format string, args ...any) {
+	u.sink.warnf(u.position(pos), format, args...)
+}

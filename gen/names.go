@@ -31,9 +31,12 @@ func (n names) has(name string) bool { return n[name] }
 
 // take adds and returns want, or want2, want3 and so on where the shorter ones are known.
 func (n names) take(want string) string {
-	name := want
+	name, base := want, want
+	if r, _ := utf8.DecodeLastRuneInString(want); unicode.IsDigit(r) {
+		base += "_"
+	}
 	for i := 2; n[name] || token.IsKeyword(name) || name == "_"; i++ {
-		name = want + strconv.Itoa(i)
+		name = base + strconv.Itoa(i)
 	}
 	n[name] = true
 	return name

@@ -18,8 +18,11 @@ type plan struct {
 // wrapperPlan names the parts of one wrapper.
 type wrapperPlan struct {
 	service *service
-	// next is the field that has what is wrapped; for a concrete type it is embedded, under its own name.
-	next     string
+	// next is the field that has what is wrapped; a concrete type is embedded.
+	next string
+	// alias is set where a concrete type has a method of its own name, which an embedded field would hide: the alias
+	// that is embedded instead, whose name is next.
+	alias    bool
 	guards   map[*method]string
 	policies map[*method]string
 }
@@ -42,7 +45,10 @@ func (u *unit) plan() *plan {
 			w.policies[m] = taken.take(lowerFirst(s.wrapper()) + upperFirst(m.fn.Name()))
 			p.names.add(w.policies[m])
 		}
-		w.nameFields()
+		w.nameFields(taken)
+		if w.alias {
+			p.names.add(w.next)
+		}
 	}
 	return p
 }
@@ -64,36 +70,44 @@ func (u *unit) importedNames() names {
 }
 
 // nameFields names the wrapper's fields so that they hide no method.
-func (w *wrapperPlan) nameFields() {
+func (w *wrapperPlan) nameFields(pkg names) {
 	s := w.service
-	taken := names{}
-	if s.iface != nil {
-		for _, m := range s.methods {
-			taken.add(m.fn.Name())
-		}
+	taken := s.selectors()
+	switch {
+	case s.iface != nil:
 		w.next = taken.take("next")
-	} else {
-		w.next = s.embeddedName(taken)
+	case taken.has(s.name()):
+		w.alias = true
+		w.next = pkg.take(lowerFirst(s.wrapper()) + "Next")
+		taken.add(w.next)
+	default:
+		w.next = s.name()
+		taken.add(w.next)
 	}
 	for _, m := range s.limited() {
 		w.guards[m] = taken.take(lowerFirst(m.fn.Name()))
 	}
 }
 
-// embeddedName returns the name of the field that embeds the concrete type, and adds to taken what the type has
-// by name.
-func (s *service) embeddedName(taken names) string {
+// selectors returns the names that a selector on a value of the service finds: methods, and the fields of a struct.
+func (s *service) selectors() names {
+	n := names{}
+	for _, m := range s.methods {
+		n.add(m.fn.Name())
+	}
+	if s.iface != nil {
+		return n
+	}
 	methods := types.NewMethodSet(types.NewPointer(s.obj.Type()))
 	for i := range methods.Len() {
-		taken.add(methods.At(i).Obj().Name())
+		n.add(methods.At(i).Obj().Name())
 	}
 	if st, ok := s.obj.Type().Underlying().(*types.Struct); ok {
 		for f := range st.Fields() {
-			taken.add(f.Name())
+			n.add(f.Name())
 		}
 	}
-	taken.add(s.name())
-	return s.name()
+	return n
 }
 
 // methodNames names everything that one generated method mentions.

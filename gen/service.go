@@ -33,6 +33,7 @@ type annotated struct {
 	name  *ast.Ident
 	src   *source
 	lines []*directive
+	found bool // the type has the method
 }
 
 // method is one method of a service.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -15,6 +16,10 @@ const stubImport = "rlgen_runtime_"
 // stub adds to the sources, in memory, declarations of what is about to be generated, so that code which names it
 // already has types. The declarations belong to no file: no position of a source moves.
 func (u *unit) stub() {
+	if len(u.services) > 0 {
+		u.stubInjection(moduleName, "go.uber.org/fx", "Option")
+		u.stubInjection(setName, "github.com/google/wire", "ProviderSet")
+	}
 	imported := map[*source]bool{}
 	for _, s := range u.services {
 		if u.declared.has(s.wrapper()) || u.declared.has(s.constructor()) {
@@ -25,6 +30,26 @@ func (u *unit) stub() {
 			u.stubDecls(s.src, "import "+stubImport+" "+strconv.Quote(runtimePath))
 		}
 		u.stubDecls(s.src, s.stubText())
+	}
+}
+
+// stubInjection declares what an injection file does, in a file that imports the framework: only there can it be of use.
+func (u *unit) stubInjection(name, framework, typ string) {
+	if u.declared.has(name) {
+		return
+	}
+	for _, s := range u.sources {
+		for _, spec := range s.ast.Imports {
+			if p, _ := strconv.Unquote(spec.Path.Value); p != framework || s.excluded {
+				continue
+			}
+			pkg := path.Base(framework)
+			if spec.Name != nil {
+				pkg = spec.Name.Name
+			}
+			u.stubDecls(s, "var "+name+" "+pkg+"."+typ)
+			return
+		}
 	}
 }
 
@@ -43,8 +68,12 @@ func (s *service) stubText() string {
 	if _, ok := ast.Unparen(s.spec.Type).(*ast.InterfaceType); !ok && s.hasPointerMethods() {
 		next = "*" + next
 	}
-	return fmt.Sprintf("type %[1]s%[2]s struct{ %[4]s }\nfunc %[5]s%[2]s(%[4]s, *%[6]s.Limiter) *%[1]s%[3]s { panic(0) }\n",
+	text := fmt.Sprintf("type %[1]s%[2]s struct{ %[4]s }\nfunc %[5]s%[2]s(%[4]s, *%[6]s.Limiter) *%[1]s%[3]s { panic(0) }\n",
 		s.wrapper(), params, args, next, s.constructor(), stubImport)
+	if params == "" && !s.unit.declared.has(s.provider()) {
+		text += "var " + s.provider() + " interface{}\n"
+	}
+	return text
 }
 
 // paramText returns the type's parameters as they were written, blank ones with a name, and the arguments

@@ -151,6 +151,10 @@ func (w *writer) interfaceType(p *wrapperPlan, t *typeScope, next string) {
 
 func (w *writer) concreteType(p *wrapperPlan, t *typeScope, next string) {
 	s := p.service
+	if p.alias {
+		w.printf("type %s%s = %s\n\n", p.next, t.decl, next)
+		next = p.next + t.args
+	}
 	w.printf("// %s is %s [%s] whose limited methods ask a limiter before they run; the others are those of %s.\n",
 		s.wrapper(), article(s.name()), s.name(), s.name())
 	w.printf("type %s%s struct {\n%s\n", s.wrapper(), t.decl, s.star()+next)
@@ -239,33 +243,49 @@ func (m *method) limitsText() string {
 }
 
 func (w *writer) params(m *method, t *typeScope, n *methodNames) string {
-	var parts []string
 	params := m.sig.Params()
-	for i := range params.Len() {
+	texts := make([]string, params.Len())
+	for i := range texts {
 		t.buf.Reset()
 		t.param(params.At(i).Type(), m.sig.Variadic() && i == params.Len()-1)
-		parts = append(parts, n.params[i]+" "+t.buf.String())
+		texts[i] = t.buf.String()
 	}
-	return strings.Join(parts, ", ")
+	return fieldList(n.params, texts)
 }
 
 func (w *writer) results(m *method, t *typeScope, n *methodNames) string {
 	results := m.sig.Results()
-	var parts []string
-	for i := range results.Len() {
-		text := t.print(results.At(i).Type())
-		if n.results[i] != "" {
-			text = n.results[i] + " " + text
-		}
-		parts = append(parts, text)
+	texts := make([]string, results.Len())
+	for i := range texts {
+		texts[i] = t.print(results.At(i).Type())
 	}
 	switch {
-	case len(parts) == 0:
+	case len(texts) == 0:
 		return ""
-	case len(parts) == 1 && n.results[0] == "":
-		return " " + parts[0]
+	case len(texts) == 1 && n.results[0] == "":
+		return " " + texts[0]
 	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	return " (" + fieldList(n.results, texts) + ")"
+}
+
+// fieldList returns names and their types as a list, names of one type together: "from, to string, n int". Without
+// names it is a list of types.
+func fieldList(names, types []string) string {
+	var b strings.Builder
+	for i, typ := range types {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(names[i])
+		if names[i] != "" && i+1 < len(types) && types[i+1] == typ {
+			continue
+		}
+		if names[i] != "" {
+			b.WriteString(" ")
+		}
+		b.WriteString(typ)
+	}
+	return b.String()
 }
 
 // take writes the question to the guard, and before it the inputs that its limits want.

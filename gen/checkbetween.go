@@ -1,0 +1,208 @@
+package gen
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+)
+
+// checkBetween reports what is wrong between the services of all units: two of one key, and limits that share a
+// bucket and have different rules.
+func checkBetween(sink *findings, services []*service) {
+	keys := map[string]*service{}
+	buckets := map[[3]string]*limit{}
+	for _, s := range services {
+		if len(s.limited()) == 0 {
+			continue
+		}
+		u := s.unit
+		if other := keys[s.key()]; other != nil && other.unit.pkg.PkgPath != u.pkg.PkgPath {
+			sink.errorf(u.position(s.spec.Name.Pos()), "%s is also the name of a service in %s, and their limits would share keys; rename one of them or its package", s.key(), other.unit.pkg.PkgPath)
+		}
+		keys[s.key()] = s
+		for _, m := range s.limited() {
+			checkBuckets(sink, m, buckets)
+		}
+	}
+}
+
+// checkBuckets reports limits of m whose bucket another limit counts by other rules.
+func checkBuckets(sink *findings, m *method, buckets map[[3]string]*limit) {
+	p := m.policy()
+	for i, l := range m.limits {
+		if l.Bucket == "" {
+			continue
+		}
+		prefix, bucket := p.Key(i)
+		key := [3]string{prefix, l.Kind.String(), bucket}
+		other := buckets[key]
+		if other == nil {
+			buckets[key] = l
+			continue
+		}
+		if !slices.Equal(other.Rules, l.Rules) {
+			u := m.service.unit
+			at := u.position(other.line.pos)
+			at.Filename = relative(u.dir.path, at.Filename)
+			sink.errorf(u.position(l.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", l.Bucket, at.Filename, at.Line)
+		}
+	}
+}
+
+// checkWarnings reports what is no error and yet likely a mistake: calls that pass no wrapper.
+func (u *unit) checkWarnings() {
+	u.checkSelfCalls()
+	for _, s := range u.services {
+		if s.iface == nil || s.typeParams().Len() > 0 {
+			continue
+		}
+		for _, m := range s.methods {
+			u.checkInherited(s, m)
+			u.checkBoth(s, m)
+			u.checkFluent(s, m)
+		}
+	}
+}
+
+// checkInherited warns of a method that is limited in the interface that s has it from, and not in s.
+func (u *unit) checkInherited(s *service, m *method) {
+	if len(m.limits) > 0 {
+		return
+	}
+	for _, base := range u.services {
+		if base == s || base.iface == nil {
+			continue
+		}
+		for _, limited := range base.limited() {
+			if limited.fn == m.fn {
+				u.warnf(s.spec.Name.Pos(), "%s has %s from %s, where it is limited, and passes it on without limits; declare it in %[1]s with a directive of its own", s.name(), m.fn.Name(), base.name())
+			}
+		}
+	}
+}
+
+// checkBoth warns of a limited method whose implementation in the package is limited too: a call would be counted
+// twice.
+func (u *unit) checkBoth(s *service, m *method) {
+	if len(m.limits) == 0 {
+		return
+	}
+	for _, impl := range u.services {
+		if impl.iface != nil || impl.typeParams().Len() > 0 || !types.Implements(types.NewPointer(impl.obj.Type()), s.iface) {
+			continue
+		}
+		for _, other := range impl.limited() {
+			if other.fn.Name() == m.fn.Name() {
+				u.warnf(m.pos, "%s.%s is limited, and so is its implementation %s.%[2]s: behind both wrappers a call counts twice; keep one", s.name(), m.fn.Name(), impl.name())
+				u.warnf(other.pos, "%s.%s is limited, and so is the method of %s that it implements: behind both wrappers a call counts twice; keep one", impl.name(), m.fn.Name(), s.name())
+			}
+		}
+	}
+}
+
+// checkFluent warns of a method that returns its own interface: what it returns is not behind the wrapper.
+func (u *unit) checkFluent(s *service, m *method) {
+	for v := range m.sig.Results().Variables() {
+		if types.Identical(v.Type(), s.obj.Type()) {
+			u.warnf(m.pos, "%s returns %s, and what it returns is not behind the wrapper: calls on it are not limited", m.fn.Name(), s.name())
+		}
+	}
+}
+
+// checkSelfCalls warns of limited methods that their own type calls: such a call does not pass the wrapper.
+func (u *unit) checkSelfCalls() {
+	for _, src := range u.sources {
+		if src.excluded {
+			continue
+		}
+		for _, decl := range src.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && fn.Recv != nil && fn.Body != nil && len(fn.Recv.List) == 1 && len(fn.Recv.List[0].Names) == 1 {
+				u.checkBody(fn)
+			}
+		}
+	}
+}
+
+func (u *unit) checkBody(fn *ast.FuncDecl) {
+	recv := fn.Recv.List[0].Names[0].Name
+	limited := u.limitedOf(receiverName(fn))
+	if len(limited) == 0 || redeclares(fn.Body, recv) {
+		return
+	}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if id, ok := ast.Unparen(sel.X).(*ast.Ident); ok && id.Name == recv && limited[sel.Sel.Name] != nil {
+			u.warnf(call.Pos(), "%s.%s is called on its own receiver and is not limited here: the call does not pass the wrapper %s",
+				recv, sel.Sel.Name, limited[sel.Sel.Name].wrapper())
+		}
+		return true
+	})
+}
+
+// limitedOf returns the limited methods of a type of the package by name: its own, and those of the interfaces that
+// it implements.
+func (u *unit) limitedOf(name string) map[string]*service {
+	spec := u.typeSpec(name)
+	if spec == nil {
+		return nil
+	}
+	obj := u.types.Scope().Lookup(spec.Name.Name)
+	if obj == nil {
+		return nil
+	}
+	limited := map[string]*service{}
+	for _, s := range u.services {
+		implements := s.iface != nil && s.typeParams().Len() == 0 && types.Implements(types.NewPointer(obj.Type()), s.iface)
+		if s.spec != spec && !implements {
+			continue
+		}
+		for _, m := range s.limited() {
+			limited[m.fn.Name()] = s
+		}
+	}
+	return limited
+}
+
+// redeclares reports whether a block of the body declares the name anew.
+func redeclares(body *ast.BlockStmt, name string) bool {
+	found := false
+	see := func(e ast.Node) {
+		if id, ok := e.(*ast.Ident); ok && id.Name == name {
+			found = true
+		}
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, e := range n.Lhs {
+					see(e)
+				}
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				see(n.Key)
+				see(n.Value)
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				see(id)
+			}
+		case *ast.Field:
+			for _, id := range n.Names {
+				see(id)
+			}
+		}
+		return !found
+	})
+	return found
+}
