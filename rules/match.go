@@ -18,10 +18,10 @@ import (
 //     of a directive: "ratelimit:user", "+RateLimit:User", "go:ratelimit:user";
 //   - such a word, the name of a directive in some other way, and then nothing or a rule
 //     or an option: "ratelimit: user", "ratelimit user 10,1s";
-//   - right behind the //, in any case, "ratelimit:" and any name at all.
+//   - right behind the //, in any case, "ratelimit:" and any word at all.
 //
-// Keys ("ratelimit:user:42") are prose. So is a directive in a comment of its own ("// //ratelimit:user 10,1s"):
-// that is how to quote one, or to switch it off.
+// Keys ("ratelimit:user:42") and fields ("RateLimit: 10,") are prose. So is a directive in a comment of its own
+// ("// //ratelimit:user 10,1s"): that is how to quote one, or to switch it off.
 func Match(comment string) (exact bool, near *Error) {
 	switch {
 	case isExact(comment):
@@ -118,7 +118,7 @@ func (c *candidate) near() bool {
 		sure  = sureArgument.MatchString(c.rest)
 		args  = sure || argument.MatchString(c.rest) && tight
 		colon = strings.ContainsAny(c.sep, ":：")
-		close = strings.Trim(c.sep, ":：") == "" && colon
+		next  = strings.Trim(c.sep, ":：") == "" && colon
 	)
 	switch {
 	case c.name == "":
@@ -129,7 +129,7 @@ func (c *candidate) near() bool {
 		return false
 	case !c.alike():
 		return c.known && (args || tight && bare)
-	case close:
+	case next:
 		return c.known || own && tight && aName.MatchString(c.name+c.rest) || sure || c.meant != "" && (bare || argument.MatchString(c.rest))
 	case colon:
 		return c.known && (args || own && bare || tight && (bare || c.word == "ratelimit")) || tight && sure

@@ -32,7 +32,8 @@ type Limit struct {
 	OnFail  OnFail
 }
 
-// Policy is what stands over one method: limits that a call must all pass.
+// Policy is what stands over one method: limits that a call must all pass. Its methods do not change it. Those that take
+// the index of a limit panic if it is out of range.
 type Policy struct {
 	// Package is the import path of the package that declares the type.
 	Package string
