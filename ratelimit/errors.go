@@ -28,26 +28,23 @@ var (
 )
 
 // ExceededError is a call that a limit denied. It names the limit and the wait, and never the caller.
+//
+// Where several rules deny, it is about the one that denies for the longest.
 type ExceededError struct {
-	Policy *rules.Policy
-	// Limit is the limit's place in Policy.Limits, and Rule the rule that denies for the longest.
-	Limit int
-	Rule  rules.Rule
-	// Remaining is the cost that the rule would have allowed.
-	Remaining int64
+	// Type and Method are what was called: "orders.Orders", "Create".
+	Type, Method string
+	// Limit is the limit's name in its policy, and Kind says whose calls it counts.
+	Limit string
+	Kind  rules.Kind
+	// Rule is the rule that has no room.
+	Rule rules.Rule
 	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero.
 	RetryAfter time.Duration
 }
 
-// Name is the name of the limit, as errors, metrics and overrides use it.
-func (e *ExceededError) Name() string { return e.Policy.Name(e.Limit) }
-
-// Kind says whose calls the limit counts.
-func (e *ExceededError) Kind() rules.Kind { return e.Policy.Limits[e.Limit].Kind }
-
 func (e *ExceededError) Error() string {
 	return fmt.Sprintf("%s %s: %v: limit %q allows %v, retry after %v",
-		e.Policy.Type, e.Policy.Method, ErrExceeded, e.Name(), e.Rule, e.RetryAfter)
+		e.Type, e.Method, ErrExceeded, e.Limit, e.Rule, e.RetryAfter)
 }
 
 // Is reports whether target is [ErrExceeded].

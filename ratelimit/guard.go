@@ -35,7 +35,7 @@ type limit struct {
 // The identity is that of ctx. If ctx is done, the error is its cause and nothing is sent; if ctx ends while the store
 // is asked, the call may have been charged.
 func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
-	d, permit, err := g.decide(ctx, in, g.limiter.observer != nil)
+	d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
 	if err == nil {
 		err = g.denied(&d)
 	}
@@ -56,12 +56,13 @@ func (g *Guard) denied(d *Decision) error {
 	if i < 0 {
 		return g.fail(-1, ErrMisconfigured, errors.New("the store denied the call and named no rule"))
 	}
-	worst := &d.Limits[i].Rules[j]
+	limit, worst := d.Limits[i].Index, &d.Limits[i].Rules[j]
 	return &ExceededError{
-		Policy:     g.policy,
-		Limit:      d.Limits[i].Index,
+		Type:       g.policy.Type,
+		Method:     g.policy.Method,
+		Limit:      g.policy.Name(limit),
+		Kind:       g.policy.Limits[limit].Kind,
 		Rule:       worst.Rule,
-		Remaining:  worst.Remaining,
 		RetryAfter: worst.RetryAfter,
 	}
 }
@@ -69,8 +70,7 @@ func (g *Guard) denied(d *Decision) error {
 // decide takes one call through identity, key, store and fallback to its decision.
 func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, Permit, error) {
 	d := Decision{Policy: g.policy}
-	observer := g.limiter.observer
-	if observer == nil {
+	if len(g.limiter.observers) == 0 {
 		permit, err := g.ask(ctx, in, detail, &d)
 		return d, permit, err
 	}
@@ -81,7 +81,9 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, 
 	if seen == nil {
 		seen = g.denied(&d)
 	}
-	observer.Observe(ctx, &d, seen)
+	for _, o := range g.limiter.observers {
+		o.Observe(ctx, &d, seen)
+	}
 	return d, permit, err
 }
 

@@ -114,8 +114,8 @@ func TestSeveralDenialsReportTheLongestWait(t *testing.T) {
 	if got, want := exceeded.RetryAfter, 59750*time.Millisecond; got != want {
 		t.Errorf("RetryAfter = %v, want %v", got, want)
 	}
-	if got, want := exceeded.Name(), "Create/ip"; got != want {
-		t.Errorf("Name = %q, want %q", got, want)
+	if got, want := exceeded.Limit, "Create/ip"; got != want {
+		t.Errorf("Limit = %q, want %q", got, want)
 	}
 	if !errors.Is(err, ratelimit.ErrExceeded) {
 		t.Error("errors.Is(err, ErrExceeded) = false, want true")
@@ -341,6 +341,7 @@ func TestNewRefuses(t *testing.T) {
 		{"no instances", memstore.New(), []ratelimit.Option{ratelimit.WithInstances(0)}, "ratelimit: 0 instances, want 1 or more"},
 		{"no logger", memstore.New(), []ratelimit.Option{ratelimit.WithLogger(nil)},
 			"ratelimit: no logger: want WithLogger with one, or no WithLogger for slog.Default"},
+		{"nil observer", memstore.New(), []ratelimit.Option{ratelimit.WithObserver(nil)}, "ratelimit: a nil Observer, want one, or no WithObserver"},
 		{"short secret", memstore.New(), []ratelimit.Option{ratelimit.WithHashIDs([]byte("short"))}, "ratelimit: a secret of 5 bytes, want 16 or more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

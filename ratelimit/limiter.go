@@ -17,7 +17,7 @@ import (
 type Limiter struct {
 	store     store.Store
 	local     store.Store
-	observer  Observer
+	observers []Observer
 	log       *slog.Logger
 	instances int
 	secret    []byte
@@ -45,6 +45,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, errors.New("ratelimit: no store: want one of redisstore.New, memstore.New or your own")
 	case l.instances < 1:
 		return nil, fmt.Errorf("ratelimit: %d instances, want 1 or more", l.instances)
+	case slices.Contains(l.observers, nil):
+		return nil, errors.New("ratelimit: a nil Observer, want one, or no WithObserver")
 	case l.log == nil:
 		return nil, errors.New("ratelimit: no logger: want WithLogger with one, or no WithLogger for slog.Default")
 	case l.secret != nil && len(l.secret) < 16:
@@ -56,26 +58,34 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// Guard prepares the limits of one method. Generated constructors call it once per method.
-//
-// Like the registration of routes, it is part of wiring a program and panics on what can only be a mistake in it: a nil Limiter, a
-// policy that does not validate, two types that would share their keys because they have one name in packages of one name, or
-// methods that share a bucket under different rules.
+// Guard is [Limiter.Prepare] for generated constructors, which have no error to return: like the registration of routes, it
+// is part of wiring a program, and panics where Prepare fails.
 func (l *Limiter) Guard(p *rules.Policy) *Guard {
+	g, err := l.Prepare(p)
+	if err != nil {
+		panic(err.Error())
+	}
+	return g
+}
+
+// Prepare prepares the limits of one method. It fails on what can only be a mistake in the program: a nil Limiter, a policy
+// that does not validate, two types that would share their counts because they have one name in packages of one name, or
+// methods that share a bucket under different rules.
+func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	if l == nil {
-		panic(fmt.Sprintf("ratelimit: %s %s is given a nil *Limiter: make one with ratelimit.New", p.Type, p.Method))
+		return nil, fmt.Errorf("ratelimit: %s %s is given a nil *Limiter: make one with ratelimit.New", p.Type, p.Method)
 	}
 	if err := p.Validate(); err != nil {
-		panic("ratelimit: " + err.Error())
+		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	if err := l.register(p); err != nil {
-		panic("ratelimit: " + err.Error())
+		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
 	for i := range p.Limits {
 		g.limits[i] = l.prepare(p, i)
 	}
-	return g
+	return g, nil
 }
 
 // register takes note of the names that p's keys are made of.

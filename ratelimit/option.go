@@ -13,10 +13,10 @@ type optionFunc func(*Limiter)
 
 func (f optionFunc) apply(l *Limiter) { f(l) }
 
-// WithObserver makes the limiter tell o of every decision. The default is to tell nobody, which spares the store the
-// work of finding out what remains.
+// WithObserver makes the limiter tell o of every decision, and may be given several times. The default is to tell nobody, which
+// spares the store the work of finding out what remains.
 func WithObserver(o Observer) Option {
-	return optionFunc(func(l *Limiter) { l.observer = o })
+	return optionFunc(func(l *Limiter) { l.observers = append(l.observers, o) })
 }
 
 // WithLogger makes the limiter log to log. The default is [slog.Default]. It logs when it begins to decide without its store

@@ -60,7 +60,7 @@ func problem(err error) (Problem, bool) {
 	var exceeded *ratelimit.ExceededError
 	if errors.As(err, &exceeded) {
 		p := newProblem(http.StatusTooManyRequests, "The rate limit is exceeded.")
-		p.Limit = exceeded.Name()
+		p.Limit = exceeded.Limit
 		if exceeded.RetryAfter != store.Never {
 			p.RetryAfter = ratelimit.RetrySeconds(exceeded.RetryAfter)
 		}

@@ -2,7 +2,6 @@ package ratelimitfx
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -20,8 +19,7 @@ var Module = fx.Module("ratelimit", fx.Provide(newPolicies, newLimiter))
 //
 //	fx.Supply(ratelimitfx.Options{ratelimit.WithInstances(4)})
 //
-// An app has one Options or none. What observes goes into the group "ratelimit.observers"; a [ratelimit.WithObserver] in
-// Options takes the place of all of those.
+// An app has one Options or none. What observes goes into the group "ratelimit.observers", from as many places as there are.
 type Options []ratelimit.Option
 
 // Policies are those of the app's limited methods, sorted by type and method.
@@ -63,8 +61,8 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	if in.Logger != nil {
 		opts = append(opts, ratelimit.WithLogger(in.Logger))
 	}
-	if len(in.Observers) > 0 {
-		opts = append(opts, ratelimit.WithObserver(observers(in.Observers)))
+	for _, o := range in.Observers {
+		opts = append(opts, ratelimit.WithObserver(o))
 	}
 	l, err := ratelimit.New(s, append(opts, in.Options...)...)
 	if err != nil {
@@ -80,30 +78,8 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 func check(l *ratelimit.Limiter, policies Policies) error {
 	var errs []error
 	for _, p := range policies {
-		errs = append(errs, prepared(l, p))
+		_, err := l.Prepare(p)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-func prepared(l *ratelimit.Limiter, p *rules.Policy) (err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case string: // what Guard has to say of the policy
-			err = errors.New(r)
-		default:
-			panic(r)
-		}
-	}()
-	l.Guard(p)
-	return nil
-}
-
-// observers tells each of many.
-type observers []ratelimit.Observer
-
-func (all observers) Observe(ctx context.Context, d *ratelimit.Decision, err error) {
-	for _, o := range all {
-		o.Observe(ctx, d, err)
-	}
 }

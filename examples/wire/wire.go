@@ -1,0 +1,23 @@
+//go:build wireinject
+
+package main
+
+import (
+	"net/http"
+
+	"github.com/google/wire"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/examples/shop/orders"
+	"github.com/rlgen/rlgen/ratelimit/ratelimitwire"
+)
+
+// newHandler makes the shop's handler over the Redis behind client.
+func newHandler(client redis.UniversalClient) (http.Handler, error) {
+	panic(wire.Build(
+		ratelimitwire.Set,   // *ratelimit.Limiter over client
+		orders.RateLimitSet, // orders.Orders, limited, over *orders.Service
+		orders.NewService,
+		orders.Handler,
+	))
+}
