@@ -144,7 +144,7 @@ func (s *service) concreteMethods() {
 			s.methods = s.methods[:len(s.methods)-1]
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && len(s.own) == 0 {
 		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
 	}
 }
@@ -234,11 +234,11 @@ func (s *service) linesFor(name string) []*directive {
 func (m *method) check() {
 	u, name := m.service.unit, m.fn.Name()
 	if m.err < 0 {
-		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error", name)
+		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error%s", name, m.exempt())
 	}
 	for i, l := range m.limits {
 		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
-			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>", l.Kind, name)
+			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>%s", l.Kind, name, m.exempt())
 		}
 		for _, other := range m.limits[:i] {
 			if l.Limit.String() == other.Limit.String() {
@@ -247,6 +247,16 @@ func (m *method) check() {
 		}
 		m.checkExpressions(l)
 	}
+}
+
+// exempt says how to mend a method that has limits only because its type has.
+func (m *method) exempt() string {
+	for _, l := range m.limits {
+		if !m.shared(l) {
+			return ""
+		}
+	}
+	return ", or exempt it by //ratelimit:none"
 }
 
 // contextParam returns the index of the first parameter that is a context, -1 if none is.

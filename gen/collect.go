@@ -30,7 +30,9 @@ type owner struct {
 	method string
 	recv   *ast.FuncDecl // of a method of a concrete type
 	name   *ast.Ident
-	what   string
+
+	what string
+	mend string // empty where want says it all
 }
 
 // collect reads every comment of the unit and hangs its directives on the services that they stand on.
@@ -95,55 +97,65 @@ func (u *unit) attachMethod(d *directive, o owner) {
 
 // orphan reports a directive that stands on nothing that could be limited.
 func (u *unit) orphan(d *directive, o owner) {
-	what := o.what
-	if what == "" {
-		what = u.surroundings(d)
+	if o.what == "" {
+		o = surroundings(d)
 	}
-	u.errorf(d.pos, "directive %s, want it in the doc comment of a method or of a type", what)
+	mend := ""
+	if o.mend != "" {
+		mend = "; " + o.mend
+	}
+	u.errorf(d.pos, "directive %s, want it in the doc comment of a method or of a type%s", o.what, mend)
 }
 
 // surroundings says where a comment stands that documents nothing.
-func (u *unit) surroundings(d *directive) string {
+func surroundings(d *directive) owner {
 	for _, decl := range d.src.ast.Decls {
 		if decl.Pos() <= d.pos && d.pos < decl.End() {
 			return inside(decl, d.pos)
 		}
 	}
-	next := nextName(d.src.ast, d.pos)
-	if next == nil {
-		return "at the end of the file, where nothing follows"
+	if next := nextName(d.src.ast, d.pos); next != nil {
+		return detached(next)
 	}
-	return detached(next)
+	return owner{what: "behind the last declaration of the file"}
 }
 
-func detached(next *ast.Ident) string {
-	return "detached by a blank line from " + next.Name + ", which it seems to be for; delete the blank line"
+func detached(next *ast.Ident) owner {
+	return owner{what: "detached from " + next.Name + " by a blank line", mend: "delete the blank line"}
 }
 
-// inside says where in a declaration a comment stands that documents none of its parts.
-func inside(decl ast.Decl, pos token.Pos) string {
+// inside says where in a declaration a comment stands that documents none of its parts: before the name of a method
+// or a type that follows, if one does.
+func inside(decl ast.Decl, pos token.Pos) owner {
 	if fn, ok := decl.(*ast.FuncDecl); ok {
 		if fn.Body != nil && fn.Body.Pos() <= pos {
-			return "inside a function body"
+			return owner{what: "inside a function body"}
 		}
-		return "inside the signature of " + fn.Name.Name
+		return owner{what: "inside the signature of " + fn.Name.Name}
 	}
-	what := "inside a declaration"
+	var next *ast.Ident
 	ast.Inspect(decl, func(n ast.Node) bool {
-		iface, ok := n.(*ast.InterfaceType)
-		if !ok || pos < iface.Pos() || iface.End() <= pos {
-			return n != nil
-		}
-		for _, field := range iface.Methods.List {
-			if field.Pos() > pos && len(field.Names) > 0 {
-				what = detached(field.Names[0])
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			if n.Pos() > pos && next == nil {
+				next = n.Name
+			}
+		case *ast.InterfaceType:
+			if n.End() <= pos || pos < n.Pos() {
 				return false
 			}
+			for _, field := range n.Methods.List {
+				if field.Pos() > pos && len(field.Names) > 0 && next == nil {
+					next = field.Names[0]
+				}
+			}
 		}
-		what = "behind the last method of an interface"
 		return true
 	})
-	return what
+	if next == nil {
+		return owner{what: "behind the last method or type of a declaration"}
+	}
+	return detached(next)
 }
 
 // nextName returns the name of the declaration that follows pos.
@@ -274,7 +286,7 @@ func declOwners(decl *ast.GenDecl, set func(*ast.CommentGroup, owner)) {
 		return
 	}
 	if decl.Lparen.IsValid() {
-		set(decl.Doc, owner{what: "on a group of types; put it on each type that it is for"})
+		set(decl.Doc, owner{what: "on a group of types", mend: "put it on each type that it is for"})
 	}
 	for _, spec := range decl.Specs {
 		spec := spec.(*ast.TypeSpec)
@@ -290,7 +302,7 @@ func declOwners(decl *ast.GenDecl, set func(*ast.CommentGroup, owner)) {
 			if len(field.Names) == 1 {
 				set(field.Doc, owner{typ: spec, method: field.Names[0].Name, name: field.Names[0]})
 			} else {
-				set(field.Doc, owner{what: "on an embedded interface; put it on the methods there, or declare them here"})
+				set(field.Doc, owner{what: "on an embedded interface", mend: "put it on the methods there, or declare them here"})
 			}
 		}
 	}

@@ -53,11 +53,14 @@ func (m *method) checkExpressions(l *limit) {
 func (m *method) refuse(l *limit, option, format string, args ...any) {
 	u := m.service.unit
 	where := ""
-	if u.source(m.pos) != l.line.src || slices.Contains(m.service.lines, l.line) {
+	if m.shared(l) {
 		where = " (on " + m.fn.Name() + ")"
 	}
 	u.errorf(l.line.column(option), "%s", fmt.Sprintf(format, args...)+where)
 }
+
+// shared reports whether the limit is that of the type, so that what is said of it must name the method.
+func (m *method) shared(l *limit) bool { return slices.Contains(m.service.lines, l.line) }
 
 func (m *method) typeString(t types.Type) string {
 	return types.TypeString(t, types.RelativeTo(m.service.unit.types))
@@ -85,9 +88,9 @@ func (m *method) expression(l *limit, option, text string) *expression {
 		Types: map[ast.Expr]types.TypeAndValue{},
 		Uses:  map[*ast.Ident]types.Object{},
 	}}
-	pos := m.openScope(at, e)
+	pos := m.openScope(l.line.src, e)
 	if err := types.CheckExpr(fset, u.types, pos, expr, e.info); err != nil {
-		m.typeError(l, option, at, fset, err)
+		m.typeError(l, option, fset, e, err)
 		return nil
 	}
 	tv := e.info.Types[expr]
@@ -103,18 +106,17 @@ func (m *method) expression(l *limit, option, text string) *expression {
 	return e
 }
 
-// openScope declares the method's parameters at a place of the source, where [types.CheckExpr] is to look names up,
-// and returns that place. Inside the file's scope, a place in a comment belongs to nothing else. The declarations are
-// copies: the originals are visible behind the signature only.
-func (m *method) openScope(at token.Pos, e *expression) token.Pos {
+// openScope declares the method's parameters in a scope of its own inside the file's, and returns the place at which
+// [types.CheckExpr] looks names up in it: any that belongs to the file's scope alone. The declarations are copies: the
+// originals are visible behind the signature only.
+func (m *method) openScope(src *source, e *expression) token.Pos {
 	u := m.service.unit
-	outer := u.info.Scopes[u.source(at).ast].Innermost(at)
-	for i := range outer.NumChildren() {
-		if c := outer.Child(i); c.Pos() == at && c.End() == at+1 { // of another method: a type's line holds for all
-			at++
-		}
+	file := u.info.Scopes[src.ast]
+	at := src.ast.FileStart
+	for file.Innermost(at) != file {
+		at++
 	}
-	scope := types.NewScope(outer, at, at+1, m.fn.Name())
+	scope := types.NewScope(file, at, at+1, m.fn.Name())
 	for _, list := range []*types.TypeParamList{m.sig.RecvTypeParams(), m.service.typeParams()} {
 		for t := range list.TypeParams() {
 			scope.Insert(types.NewTypeName(token.NoPos, u.types, t.Obj().Name(), t))
@@ -135,22 +137,65 @@ func (m *method) openScope(at token.Pos, e *expression) token.Pos {
 }
 
 // typeError reports an error of the type checker at its place inside the expression.
-func (m *method) typeError(l *limit, option string, at token.Pos, fset *token.FileSet, err error) {
-	u := m.service.unit
-	var e types.Error
-	if !errors.As(err, &e) {
+func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expression, err error) {
+	u, at := m.service.unit, l.line.column(option)
+	var terr types.Error
+	if !errors.As(err, &terr) {
 		m.refuse(l, option, "%v", err)
 		return
 	}
-	message := strings.TrimSpace(e.Msg)
+	message := strings.TrimSpace(terr.Msg)
 	if name, ok := strings.CutPrefix(message, "undefined: "); ok {
 		message += m.undefined(name)
+	} else if strings.Contains(message, "has no field or method") && !strings.Contains(message, "but does have") {
+		message += e.missingField(terr.Pos, u.types)
 	}
-	offset := 0
-	if e.Pos.IsValid() {
-		offset = fset.Position(e.Pos).Offset
+	if m.shared(l) {
+		message += " (on " + m.fn.Name() + ")"
 	}
-	u.errorf(at+token.Pos(offset), "%s: %s", option, message)
+	if terr.Pos.IsValid() {
+		at += token.Pos(fset.Position(terr.Pos).Offset)
+	}
+	u.errorf(at, "%s: %s", option, message)
+}
+
+// missingField suggests a field or method for the selector whose name stands at pos.
+func (e *expression) missingField(pos token.Pos, pkg *types.Package) string {
+	hint := ""
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Pos() != pos || e.info.Types[sel.X].Type == nil {
+			return true
+		}
+		if s := rules.Suggest(sel.Sel.Name, members(e.info.Types[sel.X].Type, pkg)); s != "" {
+			hint = "; did you mean " + s + "?"
+		}
+		return false
+	})
+	return hint
+}
+
+// members returns the names of the methods of t, and of its fields if it is a struct or points to one.
+func members(t types.Type, pkg *types.Package) []string {
+	var list []string
+	see := func(obj types.Object) {
+		if obj.Exported() || obj.Pkg() == pkg {
+			list = append(list, obj.Name())
+		}
+	}
+	methods := types.NewMethodSet(t)
+	for i := range methods.Len() {
+		see(methods.At(i).Obj())
+	}
+	if ptr, ok := t.Underlying().(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	if st, ok := t.Underlying().(*types.Struct); ok {
+		for f := range st.Fields() {
+			see(f)
+		}
+	}
+	return list
 }
 
 // undefined says which names an expression sees, and why it does not see this one.

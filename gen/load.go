@@ -155,7 +155,7 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 		return nil, nil
 	}
 	cfg := l.config(packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps |
-		packages.NeedExportFile | packages.NeedTypesSizes | packages.NeedModule)
+		packages.NeedExportFile | packages.NeedTypesSizes | packages.NeedModule | packages.NeedForTest)
 	cfg.Tests = tests
 	cfg.Overlay = overlay
 	roots, err := packages.Load(cfg, patterns...)

@@ -119,6 +119,10 @@ func writeImports(buf *bytes.Buffer, imports map[string]string) {
 			std = append(std, line)
 		}
 	}
+	if lines := append(std, other...); len(lines) == 1 {
+		buf.WriteString("import " + lines[0] + "\n\n")
+		return
+	}
 	buf.WriteString("import (\n" + strings.Join(std, "\n") + "\n\n" + strings.Join(other, "\n") + "\n)\n\n")
 }
 

@@ -1,0 +1,202 @@
+package gen_test
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/rlgen/rlgen/gen"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations of testdata/gen")
+
+// TestGolden generates for the packages of each testdata/gen/*.txtar. The files of an archive are the input, but for
+// those below want/, which are what is generated, and findings, which is what is said. The archive's
+// comment may give a -di flag. Everything that was generated must then pass go vet, in one module.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("../testdata/gen/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	module := newModule(t)
+	for _, path := range archives {
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := generate(t, filepath.Join(module, name), archive)
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(got))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		})
+	}
+	for _, goos := range []string{"", "windows"} {
+		vet := exec.Command("go", "vet", "./...")
+		vet.Dir = module
+		vet.Env = moduleEnv()
+		if goos != "" {
+			vet.Env = append(vet.Env, "GOOS="+goos)
+		}
+		if out, err := vet.CombinedOutput(); err != nil {
+			t.Errorf("GOOS=%s go vet: %v\n%s", goos, err, out)
+		}
+	}
+}
+
+// generate writes the archive's input below dir, generates, and returns the archive with what came of it.
+func generate(t *testing.T, dir string, archive *txtar.Archive) *txtar.Archive {
+	t.Helper()
+	got := &txtar.Archive{Comment: archive.Comment}
+	for _, f := range archive.Files {
+		if f.Name == "findings" || strings.HasPrefix(f.Name, "want/") {
+			continue
+		}
+		got.Files = append(got.Files, f)
+		write(t, filepath.Join(dir, f.Name), f.Data)
+	}
+	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv(), DI: di(t, string(archive.Comment))}
+	r, err := gen.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var findings strings.Builder
+	for _, f := range r.Findings {
+		findings.WriteString(f.Text(dir) + "\n")
+	}
+	if findings.Len() > 0 {
+		got.Files = append(got.Files, txtar.File{Name: "findings", Data: []byte(findings.String())})
+	}
+	if r.Failed() {
+		if err := os.RemoveAll(dir); err != nil { // it may not compile
+			t.Fatal(err)
+		}
+		return got
+	}
+	if err := r.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Files {
+		rel, err := filepath.Rel(dir, f.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Files = append(got.Files, txtar.File{Name: "want/" + filepath.ToSlash(rel), Data: f.Text})
+	}
+	again, err := gen.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stale := again.Stale(); again.Failed() || len(stale) > 0 {
+		t.Errorf("a second run finds %v and would write %v, want nothing", again.Findings, stale)
+	}
+	return got
+}
+
+// di reads the first line of an archive's comment that is a flag.
+func di(t *testing.T, comment string) gen.DI {
+	t.Helper()
+	for line := range strings.Lines(comment) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "-di="); ok {
+			di, ok := gen.ParseDI(value)
+			if !ok {
+				t.Fatalf("ParseDI(%q) is not ok", value)
+			}
+			return di
+		}
+	}
+	return gen.DI{}
+}
+
+// newModule returns the directory of a new module, example.com/m, that requires this one and all that it requires.
+func newModule(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := strings.Replace(string(mod), "module github.com/rlgen/rlgen", "module example.com/m", 1) +
+		"\nrequire github.com/rlgen/rlgen v0.0.0\nreplace github.com/rlgen/rlgen => " + root + "\n"
+	write(t, filepath.Join(dir, "go.mod"), []byte(text))
+	write(t, filepath.Join(dir, "go.sum"), sum)
+	return dir
+}
+
+// moduleEnv is the environment for the go command in such a module.
+func moduleEnv() []string { return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") }
+
+func write(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeterministic generates for all cases together several times.
+func TestDeterministic(t *testing.T) {
+	dir := newModule(t)
+	write(t, filepath.Join(dir, "a/a.go"), []byte("package a\n\nimport \"context\"\n\n//ratelimit:user 10,1s\ntype (A interface{ M(context.Context) error })\n"))
+	write(t, filepath.Join(dir, "b/b.go"), []byte(`package b
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
+type B interface {
+	//ratelimit:key 10,1s by=u.Host
+	//ratelimit:key 20,1s by=r.URL.Path
+	M(ctx context.Context, u *url.URL, r *http.Request) (http.Header, error)
+}
+
+type C[K comparable, V any] interface {
+	//ratelimit:global 10,1s
+	M(ctx context.Context, k K) (V, error)
+}
+`))
+	var first map[string]string
+	for range 5 {
+		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./b"}, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := map[string]string{}
+		for _, f := range r.Files {
+			texts[f.Path] = string(f.Text)
+		}
+		if first == nil {
+			first = texts
+		}
+		if len(texts) != 2 || !maps.Equal(first, texts) {
+			t.Fatalf("Run gives other files each time: %v", slices.Sorted(maps.Keys(texts)))
+		}
+	}
+}
