@@ -2,7 +2,7 @@
 //
 //	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/wire
 //
-// Without REDIS_URL it counts in a Redis of its own.
+// Without REDIS_URL it counts in a Redis of its own. wire.go says what is wired; go tool wire made wire_gen.go of it.
 package main
 
 import (
@@ -18,8 +18,6 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/embedded"
 )
-
-//go:generate go tool wire
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to serve on")

@@ -15,7 +15,7 @@ import (
 // Orders, Service and what belongs to them stand for a package of a user; RateLimitedOrders and what belongs to it are what
 // rlgen writes for it.
 type Orders interface {
-	//ratelimit:user 1,1h
+	// Create is limited: user 1,1h.
 	Create(ctx context.Context) error
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Orders is a service with a limit on one method. What follows it, down to the examples, is as rlgen writes it.
 type Orders interface {
-	//ratelimit:user 2,1s 3,1m onfail=closed
+	// Create is limited: user 2,1s 3,1m onfail=closed.
 	Create(ctx context.Context, item string) error
 }
 

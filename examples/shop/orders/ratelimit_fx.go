@@ -2,9 +2,7 @@
 
 package orders
 
-import (
-	"go.uber.org/fx"
-)
+import "go.uber.org/fx"
 
 // RateLimitModule provides [Orders] behind the limits of the directives, and supplies the policies to the group "ratelimit.policies".
 var RateLimitModule = fx.Module("github.com/rlgen/rlgen/examples/shop/orders.ratelimit",

@@ -2,9 +2,7 @@
 
 package orders
 
-import (
-	"github.com/google/wire"
-)
+import "github.com/google/wire"
 
 // RateLimitSet provides [Orders] behind the limits of the directives.
 var RateLimitSet = wire.NewSet(ProvideRateLimitedOrders)
