@@ -52,9 +52,10 @@ var replies = []struct {
 
 	{"WRONGTYPE", meaning{store.Misconfigured, giveUp,
 		"another program uses a key of the limiter: give one of them a prefix of its own, or delete the key"}},
-	{"NOPERM", meaning{store.Misconfigured, giveUp,
-		"give the Redis user the permissions that the documentation of redisstore lists"}},
-	{"NOAUTH", meaning{store.Misconfigured, giveUp, "give the Redis client a user name and password"}},
+	{"NOPERM", meaning{store.Misconfigured, giveUp, grant}},
+	{"ERR The user executing the script can't", meaning{store.Misconfigured, giveUp, grant}},
+	{"NOAUTH", meaning{store.Misconfigured, giveUp, identify}},
+	{"ERR Protocol error: unauthenticated", meaning{store.Misconfigured, giveUp, identify}},
 	{"WRONGPASS", meaning{store.Misconfigured, giveUp, "mend the Redis client's user name and password"}},
 	{"DENIED", meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
 	{"CROSSSLOT", meaning{store.Misconfigured, giveUp,
@@ -65,6 +66,11 @@ var replies = []struct {
 	{"ERR", meaning{store.Misconfigured, giveUp,
 		"the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"}},
 }
+
+const (
+	grant    = "give the Redis user the permissions that the documentation of redisstore lists"
+	identify = "give the Redis client a user name and password"
+)
 
 // inspect says what err means. With sent, the command may have reached the server.
 func inspect(err error, sent bool) meaning {
@@ -86,20 +92,33 @@ func inspect(err error, sent bool) meaning {
 
 // inspectReply says what an error that the server answered with means.
 func inspectReply(text string) meaning {
-	// Redis before 7 wraps what a command in a script answers.
-	wrapped := strings.HasPrefix(text, "ERR Error running script")
+	text = unwrap(text)
 	for i := range replies {
-		prefix := replies[i].prefix
-		if strings.HasPrefix(text, prefix) && !wrapped ||
-			wrapped && (strings.Contains(text, ": "+prefix+" ") || strings.Contains(text, ": -"+prefix+" ")) {
+		if strings.HasPrefix(text, replies[i].prefix) {
 			return replies[i].meaning
 		}
 	}
-	if wrapped {
-		return inspectReply("ERR")
-	}
 	// Nobody knows what stands between this client and the server.
 	return meaning{store.Indeterminate, giveUp, ""}
+}
+
+// unwrap is what a command in a script answered. Redis before 7 puts words before it, of which the last are
+// "@user_script: 12: ", and sometimes a hyphen.
+func unwrap(text string) string {
+	const place = "@user_script: "
+	at := strings.LastIndex(text, place)
+	if at < 0 {
+		return text
+	}
+	_, inner, ok := strings.Cut(text[at+len(place):], ": ")
+	if !ok {
+		return text
+	}
+	inner = strings.TrimPrefix(inner, "-")
+	if strings.HasPrefix(inner, "The user executing the script") {
+		return "ERR " + inner
+	}
+	return inner
 }
 
 // fail is err as the error of a call.

@@ -75,7 +75,8 @@ local function discharge(decision, count)
   end
 end
 
--- charge charges every limit, or none: not if the base is another admission's, and not if a command fails.
+-- charge charges every limit, or none: not if the base is another admission's, and not if a command fails, where it
+-- returns why.
 local function charge(decision)
   local charged = 0
   local ok, result = pcall(function()
@@ -97,10 +98,10 @@ local function charge(decision)
   if not ok or result == TAKEN then
     discharge(decision, charged)
   end
-  if not ok then
-    error(result, 0)
+  if ok then
+    return result
   end
-  return result
+  return FAILED, result
 end
 
 local function take(decision)
@@ -116,18 +117,18 @@ local function give_back(decision)
 end
 
 local function decide(decision)
-  local status
+  local status, why
   if decision.op == 1 then
     status = give_back(decision)
   else
-    status = take(decision)
+    status, why = take(decision)
   end
-  if decision.detail and status ~= TAKEN then
+  if decision.detail and status < TAKEN then
     for _, limit in ipairs(decision.limits) do
       limit.algorithm.describe(limit, now)
     end
   end
-  return status
+  return status, why
 end
 
 local reply = {}
@@ -152,15 +153,19 @@ local decisions = {}
 while args < #ARGV do
   decisions[#decisions + 1] = read_decision()
 end
-for _, decision in ipairs(decisions) do
-  if #decisions == 1 then
-    answer(decision, decide(decision))
-  else
-    local ok, status = pcall(decide, decision)
-    if not ok then
-      status = FAILED
-    end
-    answer(decision, status)
+if #decisions == 1 then
+  local status, why = decide(decisions[1])
+  if status == FAILED then
+    return type(why) == 'table' and why or {err = why}
   end
+  answer(decisions[1], status)
+  return reply
+end
+for _, decision in ipairs(decisions) do
+  local ok, status = pcall(decide, decision)
+  if not ok then
+    status = FAILED
+  end
+  answer(decision, status)
 end
 return reply

@@ -33,8 +33,8 @@ func (c *Clock) OnMove(f func(now time.Time)) {
 	f(c.now)
 }
 
-// move moves the clock by d, which may be negative.
-func (c *Clock) move(d time.Duration) {
+// Move moves the clock by d, which may be negative, and tells whom [Clock.OnMove] has named.
+func (c *Clock) Move(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)

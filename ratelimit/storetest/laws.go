@@ -57,7 +57,7 @@ func testRetryAfter(t *testing.T, s Subject) {
 	req := s.limitOf("tight", 2, rules.Rule{Count: 5, Window: time.Second}, rules.Rule{Count: 9, Window: 3 * time.Second})
 	denials := 0
 	for i := range 30 {
-		s.Clock.move(time.Duration(i*i%7) * 41 * time.Millisecond)
+		s.Clock.Move(time.Duration(i*i%7) * 41 * time.Millisecond)
 		out := s.take(t, req)
 		if out.Allowed {
 			continue
@@ -70,11 +70,11 @@ func testRetryAfter(t *testing.T, s Subject) {
 		if wait <= 0 {
 			t.Fatalf("denied with a retry after %v, want more than 0: %+v", wait, out)
 		}
-		s.Clock.move(wait - time.Microsecond)
+		s.Clock.Move(wait - time.Microsecond)
 		if out := s.take(t, req); out.Allowed {
 			t.Fatalf("allowed 1µs before its retry-after of %v", wait)
 		}
-		s.Clock.move(time.Microsecond)
+		s.Clock.Move(time.Microsecond)
 		if out := s.take(t, req); !out.Allowed {
 			t.Fatalf("denied after its retry-after of %v: %+v", wait, out)
 		}
@@ -88,7 +88,7 @@ func testRetryAfter(t *testing.T, s Subject) {
 func testRemaining(t *testing.T, s Subject) {
 	req := s.limitOf("tight", 1, rules.Rule{Count: 7, Window: time.Second}, rules.Rule{Count: 12, Window: 3 * time.Second})
 	for i := range 20 {
-		s.Clock.move(time.Duration(i%4) * 210 * time.Millisecond)
+		s.Clock.Move(time.Duration(i%4) * 210 * time.Millisecond)
 		s.take(t, req)
 		left := slices.Min(s.remaining(t, req))
 		more := req

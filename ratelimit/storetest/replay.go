@@ -52,7 +52,7 @@ func (r *replay) run(t *testing.T, tr trace) {
 			r.limits = s.limits
 			continue
 		}
-		r.subject.Clock.move(s.advance)
+		r.subject.Clock.Move(s.advance)
 		got := r.do(t, s)
 		if !agrees(got, s.want) {
 			t.Errorf("%s:%d: %q answers\n\t%s\nwant\n\t%s", r.file, s.line, s.text, got, s.want)

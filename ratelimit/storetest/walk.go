@@ -18,7 +18,7 @@ func testModel(t *testing.T, s Subject) {
 	cases := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		cases++
-		s.Clock.move(24 * time.Hour)
+		s.Clock.Move(24 * time.Hour)
 		w := walk{
 			subject: s,
 			prefix:  fmt.Sprintf("%smodel%d:", s.Prefix, cases),
@@ -142,7 +142,7 @@ func (w *walk) wait(rt *rapid.T) {
 		time.Microsecond, 250 * time.Millisecond, time.Second - time.Microsecond, time.Second, 3 * time.Second,
 		-time.Microsecond, -500 * time.Millisecond,
 	}).Draw(rt, "step")
-	w.subject.Clock.move(step)
+	w.subject.Clock.Move(step)
 	w.model.latest = later(w.model.latest, w.subject.Clock.Now())
 }
 

@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/redistest"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// TestManyDecisions carries the decisions of several callers in one call of the script: each is all or nothing on
+// its own, sees what those before it have charged, and is not disturbed by one that fails.
+func TestManyDecisions(t *testing.T) {
+	server := miniredis.RunT(t)
+	embedded := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { embedded.Close() })
+	for name, client := range map[string]*redis.Client{
+		"miniredis":  embedded,
+		"standalone": redistest.Standalone(t).Client(t),
+	} {
+		t.Run(name, func(t *testing.T) { testManyDecisions(t, client) })
+	}
+}
+
+func testManyDecisions(t *testing.T, client *redis.Client) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 1000, time.UTC)
+	s, err := New(client, WithClock(func() time.Time { return now }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := redistest.Prefix(t)
+	client.Set(context.Background(), p+"string", "theirs", 0)
+	t.Cleanup(func() { client.Del(context.Background(), p+"string") })
+	limit := func(name string, cost int64) store.Request {
+		return store.Request{Key: p + name, Cost: cost, Rules: []rules.Rule{
+			{Count: 3, Window: time.Second}, {Count: 5, Window: time.Minute},
+		}}
+	}
+	const first, second, third = 10_000_000_000_001, 10_000_000_000_002, 10_000_000_000_003
+	f := newFlight(batch{
+		{op: take, base: first, detail: true, requests: []store.Request{limit("a", 2), limit("b", 1)}},
+		{op: take, base: second, requests: []store.Request{limit("b", 1), limit("a", 2)}},
+		{op: take, base: second, requests: []store.Request{limit("b", 1), limit("string", 1)}},
+		{op: take, base: first, requests: []store.Request{limit("c", 1), limit("b", 1)}},
+		{op: take, base: third, requests: []store.Request{limit("b", 2)}},
+		{op: take, base: third, requests: []store.Request{limit("a", 4), limit("b", 1)}},
+		{op: giveBack, base: first, detail: true, requests: []store.Request{limit("a", 2), limit("b", 1)}},
+		{op: giveBack, base: third, requests: []store.Request{limit("b", 2)}},
+		{op: take, base: third, detail: true, requests: []store.Request{limit("c", 0)}},
+	}, false)
+	s.fly(context.Background(), f)
+	if f.err != nil {
+		t.Fatal(f.err)
+	}
+	want := []verdict{
+		{done, []store.RuleOutcome{
+			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
+			{Remaining: 2, ResetAfter: time.Second}, {Remaining: 4, ResetAfter: time.Minute},
+		}},
+		{denied, []store.RuleOutcome{{}, {}, {RetryAfter: time.Second}, {}}},
+		{failed, nil},
+		{taken, nil},
+		{done, nil},
+		{denied, []store.RuleOutcome{
+			{RetryAfter: store.Never}, {RetryAfter: time.Minute}, {RetryAfter: time.Second}, {},
+		}},
+		{done, []store.RuleOutcome{
+			{Remaining: 3}, {Remaining: 5},
+			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
+		}},
+		{done, nil},
+		{done, []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
+	}
+	if diff := cmp.Diff(want, f.verdicts, cmp.AllowUnexported(verdict{})); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+	if n := client.Exists(context.Background(), p+"a", p+"b", p+"c").Val(); n != 0 {
+		t.Errorf("%d keys left after all is given back, want none", n)
+	}
+}
+
+func TestDecodeForeignReplies(t *testing.T) {
+	b := batch{{op: take, detail: true, requests: []store.Request{{Rules: make([]rules.Rule, 2)}}}}
+	for _, reply := range [][]int64{
+		nil, {}, {1}, {1, 0, 1, 2}, {1, 0, 1, 2, 0, 1}, {0, 0, 1, 2}, {1, 0, 1, 2, 0, 1, 2, 9}, {2, 0}, {3, 0},
+	} {
+		if got, err := b.decode(reply); err == nil {
+			t.Errorf("decode(%v) = %v, want an error", reply, got)
+		}
+	}
+}

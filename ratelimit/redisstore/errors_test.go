@@ -1,0 +1,79 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// reply is an error that a server answered with.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+func TestInspect(t *testing.T) {
+	for _, test := range []struct {
+		err      error
+		sent     bool
+		class    store.Class
+		reaction reaction
+	}{
+		{reply("NOSCRIPT No matching script. Please use EVAL."), true, store.Unavailable, load},
+		{reply("LOADING Redis is loading the dataset in memory"), true, store.Unavailable, again},
+		{reply("READONLY You can't write against a read only replica. script: 1, on @user_script:1."), true, store.Unavailable, again},
+		{reply("CLUSTERDOWN Hash slot not served"), true, store.Unavailable, again},
+		{reply("TRYAGAIN Multiple keys request during rehashing of slot"), true, store.Unavailable, again},
+		{reply("MASTERDOWN Link with MASTER is down"), true, store.Unavailable, again},
+		{reply("NOREPLICAS Not enough good replicas to write."), true, store.Unavailable, again},
+		{reply("ERR max number of clients reached"), true, store.Unavailable, again},
+		{reply("BUSY Redis is busy running a script."), true, store.Unavailable, giveUp},
+		{reply("OOM command not allowed when used memory > 'maxmemory'."), true, store.Unavailable, giveUp},
+		{reply("MISCONF Redis is configured to save RDB snapshots"), true, store.Unavailable, giveUp},
+		{reply("WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp},
+		{reply("NOPERM this user has no permissions"), true, store.Misconfigured, giveUp},
+		{reply("NOAUTH Authentication required."), true, store.Misconfigured, giveUp},
+		{reply("WRONGPASS invalid username-password pair"), true, store.Misconfigured, giveUp},
+		{reply("CROSSSLOT Keys in request don't hash to the same slot"), true, store.Misconfigured, giveUp},
+		{reply("MOVED 1 127.0.0.1:1"), true, store.Misconfigured, giveUp},
+		{reply("ERR unknown command 'evalsha'"), true, store.Misconfigured, giveUp},
+		{reply("ERR user_script:1: attempt to index a nil value"), true, store.Misconfigured, giveUp},
+		{reply("upstream failure"), true, store.Indeterminate, giveUp},
+
+		// Redis 6.2
+		{reply("ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica."), true, store.Unavailable, again},
+		{reply("ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM command not allowed"), true, store.Unavailable, giveUp},
+		{reply("ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp},
+		{reply("@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'."), true, store.Unavailable, giveUp},
+
+		{redis.ErrPoolTimeout, false, store.Unavailable, again},
+		{redis.ErrClosed, false, store.Unavailable, giveUp},
+		{fmt.Errorf("wrapped: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), true, store.Unavailable, giveUp},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{}}, false, store.Unavailable, giveUp},
+		{context.DeadlineExceeded, false, store.Unavailable, giveUp},
+		{context.DeadlineExceeded, true, store.Indeterminate, giveUp},
+		{os.ErrDeadlineExceeded, true, store.Indeterminate, giveUp},
+		{io.EOF, true, store.Indeterminate, giveUp},
+		{&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true, store.Indeterminate, giveUp},
+	} {
+		got := inspect(test.err, test.sent)
+		if got.class != test.class || got.reaction != test.reaction {
+			t.Errorf("inspect(%q, sent %v) = %v, reaction %d, want %v, reaction %d",
+				test.err, test.sent, got.class, got.reaction, test.class, test.reaction)
+		}
+		if got.class == store.Misconfigured && got.mend == "" {
+			t.Errorf("inspect(%q): no word on how to mend it", test.err)
+		}
+		if failed := got.fail(test.err); !errors.Is(failed, test.err) {
+			t.Errorf("fail(%q) = %v, which is not that error", test.err, failed)
+		}
+	}
+}
