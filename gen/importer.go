@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	goimporter "go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -26,7 +26,7 @@ const (
 type importer struct {
 	fset     *token.FileSet
 	checked  map[string]*types.Package // by packages' ID
-	exports  map[string]*types.Package // by path, as gcexportdata wants it
+	exports  types.Importer            // of what is read from export data
 	byPath   map[string]*packages.Package
 	fromText map[string]bool  // by ID, memo of needsSource
 	units    map[string]*unit // by ID: what is generated for
@@ -36,11 +36,11 @@ func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
 	imp := &importer{
 		fset:     fset,
 		checked:  map[string]*types.Package{},
-		exports:  map[string]*types.Package{"unsafe": types.Unsafe},
 		byPath:   map[string]*packages.Package{},
 		fromText: map[string]bool{},
 		units:    map[string]*unit{},
 	}
+	imp.exports = goimporter.ForCompiler(fset, "gc", imp.openExports)
 	for _, p := range roots {
 		imp.fromText[p.ID] = true
 	}
@@ -83,21 +83,16 @@ func (imp *importer) load(p *packages.Package) (*types.Package, error) {
 	if imp.needsSource(p) {
 		return imp.loadSource(p)
 	}
-	file, err := os.Open(p.ExportFile)
-	if err != nil {
-		return nil, err
+	return imp.exports.Import(p.PkgPath)
+}
+
+// openExports opens the export data of a package, as the importer of the standard library wants it.
+func (imp *importer) openExports(path string) (io.ReadCloser, error) {
+	p := imp.byPath[path]
+	if p == nil || p.ExportFile == "" {
+		return nil, fmt.Errorf("no export data for %s", path)
 	}
-	defer file.Close()
-	data, err := gcexportdata.NewReader(file)
-	if err != nil {
-		return nil, err
-	}
-	pkg, err := gcexportdata.Read(io.Reader(data), imp.fset, imp.exports, p.PkgPath)
-	if err != nil {
-		return nil, err
-	}
-	imp.checked[p.ID] = pkg
-	return pkg, nil
+	return os.Open(p.ExportFile)
 }
 
 func (imp *importer) loadSource(p *packages.Package) (*types.Package, error) {
@@ -139,9 +134,6 @@ func (imp *importer) check(p *packages.Package, files []*ast.File, info *types.I
 	}
 	pkg, _ := cfg.Check(p.PkgPath, imp.fset, files, info)
 	imp.checked[p.ID] = pkg
-	if p.ForTest == "" {
-		imp.exports[p.PkgPath] = pkg
-	}
 	return pkg
 }
 

@@ -18,7 +18,6 @@ func checkPackage(t *testing.T, decls string) *types.Package {
 	file, err := parser.ParseFile(fset, "p.go", `package p
 
 import (
-	"fmt"
 	"context"
 	"io"
 	"net/http"
