@@ -60,19 +60,21 @@ func (w *writer) qualify(path, name string) string {
 func (w *writer) qualifier(pkg *types.Package) string { return w.qualify(pkg.Path(), pkg.Name()) }
 
 // render returns the text of the file. The body is written twice: first to learn which packages it names, then with
-// the names that they get.
+// the names that they get. Where a type cannot be written, that is reported and there is no text.
 func (o *output) render(planned names) (File, error) {
 	scope := predeclaredNames().with(planned, o.unit.declared)
 	first := &writer{unit: o.unit, scope: scope, wanted: map[string]string{}, problem: func(token.Pos, string, ...any) {}}
 	o.body(first)
-	w := &writer{
-		unit:    o.unit,
-		scope:   scope,
-		imports: o.nameImports(first.wanted, scope),
-		wanted:  map[string]string{},
-		problem: o.unit.errorf,
+	w := &writer{unit: o.unit, scope: scope, imports: o.nameImports(first.wanted, scope), wanted: map[string]string{}}
+	failed := false
+	w.problem = func(pos token.Pos, format string, args ...any) {
+		failed = true
+		o.unit.errorf(pos, format, args...)
 	}
 	o.body(w)
+	if failed {
+		return File{Path: o.path}, nil
+	}
 	var buf bytes.Buffer
 	buf.WriteString(header(strings.Join(o.from, ", ")) + "\n\n")
 	if o.build != "" {

@@ -61,19 +61,25 @@ func (u *unit) stubDecls(s *source, text string) {
 	s.ast.Decls = append(s.ast.Decls, f.Decls...)
 }
 
-// stubText declares the wrapper and its constructor.
+// stubText declares the wrapper and its functions. What is wrapped is embedded under a name that none of its methods
+// has, where the language has an alias for it.
 func (s *service) stubText() string {
 	params, args := s.paramText()
 	next := s.name() + args
+	star := ""
 	if _, ok := ast.Unparen(s.spec.Type).(*ast.InterfaceType); !ok && s.hasPointerMethods() {
-		next = "*" + next
+		star = "*"
 	}
-	text := fmt.Sprintf("type %[1]s%[2]s struct{ %[4]s }\nfunc %[5]s%[2]s(%[4]s, *%[6]s.Limiter) *%[1]s%[3]s { panic(0) }\n",
-		s.wrapper(), params, args, next, s.constructor(), stubImport)
-	if params == "" && !s.unit.declared.has(s.provider()) {
-		text += "var " + s.provider() + " interface{}\n"
+	text, embedded := "", next
+	if params == "" {
+		embedded = "rlgen_" + s.wrapper() + "_"
+		text = "type " + embedded + " = " + next + "\n"
+		if !s.unit.declared.has(s.provider()) {
+			text += "var " + s.provider() + " interface{}\n"
+		}
 	}
-	return text
+	return text + fmt.Sprintf("type %[1]s%[2]s struct{ %[4]s }\nfunc %[6]s%[2]s(%[5]s, *%[7]s.Limiter) *%[1]s%[3]s { panic(0) }\n",
+		s.wrapper(), params, args, star+embedded, star+next, s.constructor(), stubImport)
 }
 
 // paramText returns the type's parameters as they were written, blank ones with a name, and the arguments

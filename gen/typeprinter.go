@@ -80,7 +80,7 @@ func (p *typePrinter) typ(t types.Type) {
 func (p *typePrinter) basic(t *types.Basic) {
 	switch t.Kind() {
 	case types.Invalid:
-		p.problem("a type of the signature is not known")
+		p.problem("a type of the signature cannot be named: types of C have names in their own file only, want Go types")
 	case types.UnsafePointer:
 		p.text(p.qualifier(types.Unsafe) + ".Pointer")
 	default:
