@@ -22,11 +22,14 @@
 //
 // # Permissions
 //
-// The commands that the Redis user needs, beside those with which the client itself connects:
+// A Redis user of its own needs no more than this (ACL SETUSER limiter …), with the prefixes of the directives in
+// place of rl:
 //
-//	+eval +evalsha +time +zadd +zrange +zcount +zrem +zremrangebyscore +pexpire
+//	on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname +zadd +zrange +zcount +zrem +zremrangebyscore +pexpire
 //
-// on the keys rl:*, or whatever prefixes the directives name.
+// and, on a Redis Cluster, go-redis itself needs also
+//
+//	+cluster|slots +command +asking
 //
 // Use a server that evicts nothing (maxmemory-policy noeviction): a key that is evicted is a fresh quota. After a
 // failover to a replica that lacks the last writes, up to as many calls more may pass in one window as were lost.

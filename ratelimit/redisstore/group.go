@@ -11,10 +11,10 @@ import (
 // group is the indexes of a call's requests that one script can decide together.
 type group []int
 
-// split puts the requests into groups, in the order of their first requests.
+// split puts the requests into groups, in the order of their first requests. It returns nil if they are one group.
 func (s *Store) split(requests []store.Request) []group {
 	if s.group == nil || len(requests) < 2 {
-		return []group{everything(len(requests))}
+		return nil
 	}
 	var groups []group
 	var names []int
@@ -30,22 +30,14 @@ next:
 		names = append(names, name)
 		groups = append(groups, group{i})
 	}
-	return groups
-}
-
-func everything(n int) group {
-	g := make(group, n)
-	for i := range g {
-		g[i] = i
+	if len(groups) == 1 {
+		return nil
 	}
-	return g
+	return groups
 }
 
 // part is the decision on the requests of g alone.
 func (d decision) part(g group) decision {
-	if len(g) == len(d.requests) {
-		return d
-	}
 	requests := make([]store.Request, len(g))
 	for i, at := range g {
 		requests[i] = d.requests[at]

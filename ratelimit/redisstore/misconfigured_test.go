@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// acl is what the Redis user of a limiter needs, as README and doc.go have it.
+// acl is what the Redis user of a limiter needs, as doc.go has it.
 const acl = "on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname " +
 	"+zadd +zrange +zcount +zrem +zremrangebyscore +pexpire"
 
@@ -95,6 +96,19 @@ func TestPermissions(t *testing.T) {
 			}
 			take(t, full, request(key, 10, 1))
 		})
+	}
+}
+
+// TestDocumentedPermissions holds that doc.go names the permissions that the other tests use.
+func TestDocumentedPermissions(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{acl, clusterACL} {
+		if line := "//\t" + strings.TrimSpace(want) + "\n"; !strings.Contains(string(doc), line) {
+			t.Errorf("doc.go does not have the line %q", line)
+		}
 	}
 }
 

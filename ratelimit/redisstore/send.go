@@ -97,18 +97,18 @@ func (f *flight) wait(ctx, limited context.Context) (verdict, error) {
 
 // send sends a flight's batch until it is executed, or may have been.
 func (s *Store) send(ctx context.Context, f *flight) ([]int64, error) {
-	name, text := "evalsha", s.script.sha
+	how := s.script.evalsha[:]
 	for attempt, wait := 1, firstWait; ; attempt++ {
 		f.sent.Store(false)
-		cmd := command{redis.NewIntSliceCmd(ctx, s.args(name, text, f.batch)...), f}
+		cmd := command{redis.NewIntSliceCmd(ctx, s.args(how, f.batch)...), f}
 		err := s.client.Process(ctx, cmd)
 		if err == nil {
 			return cmd.Val(), nil
 		}
 		m := inspect(err, f.sent.Load())
 		s.refresh(ctx, m)
-		if m.reaction == load && name == "evalsha" {
-			name, text = "eval", s.script.text
+		if m.reaction == load && attempt < attempts {
+			how = s.script.eval[:]
 			continue
 		}
 		if attempt == attempts || !f.mayGoAgain(m) {
@@ -134,11 +134,12 @@ func (s *Store) refresh(ctx context.Context, m meaning) {
 	}
 }
 
-// args are the words of the command that runs the script on b.
-func (s *Store) args(name, text string, b batch) []any {
+// args are the words of the command that runs the script on b, how being the first of them.
+func (s *Store) args(how []any, b batch) []any {
 	keys := b.countKeys()
-	args := make([]any, 0, 3+keys+b.size()+2)
-	args = append(args, name, text, keys)
+	args := make([]any, 0, len(how)+1+keys+b.size()+2)
+	args = append(args, how...)
+	args = append(args, keys)
 	args = b.keys(args)
 	args = b.argv(args)
 	if s.clock != nil {

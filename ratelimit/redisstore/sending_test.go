@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -305,28 +306,61 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// TestClusterFailover kills a master under load: calls fail while the cluster has none for their slot, and pass once
-// it has one again.
-func TestClusterFailover(t *testing.T) {
+// TestClusterChanges moves a slot and then kills its master, while one store goes on asking.
+func TestClusterChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t)
-	s := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
-	req := []store.Request{request("rl:failover", 1_000_000, 1)}
-	if err := redistest.Poll(func() error { _, err := s.Take(context.Background(), req, false); return err }); err != nil {
-		t.Fatal(err)
-	}
-	owner, err := client.MasterForKey(context.Background(), req[0].Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, master := range cluster.Masters {
-		if master.Addr() == owner.Options().Addr {
-			master.Kill(t)
+	s := newStore(t, client)
+	const key = "rl:moving"
+	take(t, s, request(key, 100, 1))
+	from, to := owner(t, cluster, key)
+	const other = "rl:{" + key + "}" // a key of the same slot
+
+	setSlot := func(node *redistest.Server, what string, id string) {
+		t.Helper()
+		if err := node.Client(t).Do(context.Background(), "cluster", "setslot", redisstore.Slot(key), what, id).Err(); err != nil {
+			t.Fatal(err)
 		}
 	}
+	t.Run("ASK", func(t *testing.T) {
+		setSlot(to, "importing", nodeID(t, from))
+		setSlot(from, "migrating", nodeID(t, to))
+		if out := take(t, s, request(other, 100, 1)); out.Rules[0].Remaining != 99 {
+			t.Errorf("%d of 100 remaining after one call of a key that has moved, want 99", out.Rules[0].Remaining)
+		}
+		if out := take(t, s, request(key, 100, 1)); out.Rules[0].Remaining != 98 {
+			t.Errorf("%d of 100 remaining after two calls of a key that has not moved, want 98", out.Rules[0].Remaining)
+		}
+	})
+	t.Run("TRYAGAIN", func(t *testing.T) {
+		_, err := s.Take(context.Background(), []store.Request{request(key, 100, 1), request(other, 100, 1)}, false)
+		if classOf(err) != store.Unavailable || !strings.Contains(err.Error(), "TRYAGAIN") {
+			t.Errorf("Take of keys on both sides of a moving slot = %v, want TRYAGAIN, of class %v", err, store.Unavailable)
+		}
+	})
+	t.Run("MOVED", func(t *testing.T) {
+		host, port, _ := net.SplitHostPort(to.Addr())
+		if err := from.Client(t).Migrate(context.Background(), host, port, key, 0, time.Second).Err(); err != nil {
+			t.Fatal(err)
+		}
+		setSlot(to, "node", nodeID(t, to))
+		setSlot(from, "node", nodeID(t, to))
+		if out := take(t, s, request(key, 100, 1), request(other, 100, 1)); out.Rules[0].Remaining != 97 || out.Rules[1].Remaining != 98 {
+			t.Errorf("remaining after the slot has moved = %+v, want 97 and 98", out.Rules)
+		}
+	})
+	t.Run("failover", func(t *testing.T) { failover(t, cluster, client, key) })
+}
+
+// failover kills the master of key: calls fail while the cluster has none for it, and pass once it has one again.
+func failover(t *testing.T, cluster *redistest.Cluster, client *redis.ClusterClient, key string) {
+	s := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
+	req := []store.Request{request(key, 1_000_000, 1)}
+	master, _ := owner(t, cluster, key)
+	master.Kill(t)
 	failed := 0
 	if err := redistest.Poll(func() error {
 		_, err := s.Take(context.Background(), req, false)
@@ -343,4 +377,28 @@ func TestClusterFailover(t *testing.T) {
 	if failed == 0 {
 		t.Error("no call failed while the master was dead, want some: has the test killed it?")
 	}
+}
+
+// owner returns the master of key, as the cluster has it now, and another.
+func owner(t *testing.T, cluster *redistest.Cluster, key string) (master, other *redistest.Server) {
+	t.Helper()
+	for _, node := range cluster.Masters {
+		err := node.Client(t).Get(context.Background(), key).Err()
+		switch {
+		case redis.HasErrorPrefix(err, "MOVED"):
+			other = node
+		default:
+			master = node
+		}
+	}
+	return master, other
+}
+
+func nodeID(t *testing.T, node *redistest.Server) string {
+	t.Helper()
+	id, err := node.Client(t).Do(context.Background(), "cluster", "myid").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -36,6 +36,8 @@ func TestDeniedLeavesTheKeysAlone(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s, p := newStore(t, client), redistest.Prefix(t)
 	take(t, s, request(p+"a", 5, 3), request(p+"b", 3, 3))
+	client.PExpire(context.Background(), p+"a", 5*time.Minute) // not what a charge would set
+	client.PExpire(context.Background(), p+"b", 5*time.Minute)
 	before := state(t, client, p+"a", p+"b", p+"c")
 	for range 3 {
 		if out := take(t, s, request(p+"a", 5, 1), request(p+"b", 3, 1), request(p+"c", 3, 1)); out.Allowed {
@@ -51,8 +53,9 @@ func TestPeekWritesNothing(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s, p := newStore(t, client), redistest.Prefix(t)
 	take(t, s, request(p+"a", 5, 3))
+	client.PExpire(context.Background(), p+"a", 5*time.Minute)
 	before := state(t, client, p+"a", p+"b")
-	take(t, s, request(p+"a", 5, 0), request(p+"b", 5, 0))
+	take(t, s, request(p+"a", 5, 0), request(p+"b", 5, 0), request(p+"c", 5, 1))
 	if after := state(t, client, p+"a", p+"b"); after != before {
 		t.Errorf("state after a call of cost 0 = %s, want that before, %s", after, before)
 	}
@@ -62,11 +65,11 @@ func TestGiveBackRestoresTheKey(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s, p := newStore(t, client), redistest.Prefix(t)
 	ctx := context.Background()
-	take(t, s, request(p, 5000, 2))
+	take(t, s, request(p, 10_000, 2))
 	before := client.ZRangeWithScores(ctx, p, 0, -1).Val()
-	out := take(t, s, request(p, 5000, 2500))
-	if n := client.ZCard(ctx, p).Val(); n != 2502 {
-		t.Fatalf("%d members after costs of 2 and 2500, want 2502", n)
+	out := take(t, s, request(p, 10_000, 9500))
+	if n := client.ZCard(ctx, p).Val(); n != 9502 {
+		t.Fatalf("%d members after costs of 2 and 9500, want 9502", n)
 	}
 	if err := s.GiveBack(ctx, out.Receipt); err != nil {
 		t.Fatal(err)
@@ -130,22 +133,29 @@ func TestTakenBase(t *testing.T) {
 				subject := heldClock(client, redisstore.WithBases(func() uint64 { next++; return bases[next-1] }))(t)
 				s, p := subject.Store, subject.Prefix
 				first := take(t, s, request(p+"a", 5000, 2))
+				before := members(t, client, p+"a")
+				subject.Clock.Move(time.Second)
 				second := take(t, s, request(p+"b", 5000, 7), request(p+"a", 5000, cost))
 				if next != 3 || !second.Allowed || second.Receipt.ID != bases[2] {
 					t.Fatalf("second Take with %d bases = %+v, want allowed with the third", next, second)
 				}
-				members := func() int64 { return client.ZCard(context.Background(), p+"a").Val() }
-				if n := members(); n != 2+cost {
+				if n := client.ZCard(context.Background(), p+"a").Val(); n != 2+cost {
 					t.Errorf("%d members after costs of 2 and %d, want %d", n, cost, 2+cost)
 				}
 				if n := client.ZCard(context.Background(), p+"b").Val(); n != 7 {
 					t.Errorf("%d members of the other key, want 7", n)
 				}
+				if err := s.GiveBack(context.Background(), second.Receipt); err != nil {
+					t.Fatal(err)
+				}
+				if after := members(t, client, p+"a"); after != before {
+					t.Errorf("members after the second is given back = %s, want those of the first, %s", after, before)
+				}
 				if err := s.GiveBack(context.Background(), first.Receipt); err != nil {
 					t.Fatal(err)
 				}
-				if n := members(); n != cost {
-					t.Errorf("%d members after the first is given back, want %d", n, cost)
+				if n := client.Exists(context.Background(), p+"a").Val(); n != 0 {
+					t.Error("the key is there after the first is given back, too, want none")
 				}
 			})
 		}

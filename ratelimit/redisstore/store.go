@@ -73,6 +73,9 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 	if ctx.Err() != nil {
 		return store.Outcome{}, expired(ctx, false)
 	}
+	if len(requests) == 0 {
+		return store.Outcome{Allowed: true}, nil
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
 	for {
@@ -89,7 +92,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 
 // decide decides d, split where its keys are of several groups. limited is ctx within the budget.
 func (s *Store) decide(ctx, limited context.Context, d decision) (verdict, error) {
-	if groups := s.split(d.requests); len(groups) > 1 {
+	if groups := s.split(d.requests); groups != nil {
 		return s.reserve(ctx, limited, d, groups)
 	}
 	f := s.launch(limited, batch{d}, false)
@@ -118,17 +121,24 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
-	d := decision{op: giveBack, base: receipt.ID, requests: receipt.Requests}
-	groups := s.split(d.requests)
-	flights := make([]*flight, len(groups))
-	for i, g := range groups {
-		flights[i] = s.launch(limited, batch{d.part(g)}, true)
-	}
 	var first error
-	for _, f := range flights {
+	for _, f := range s.launchAll(limited, decision{op: giveBack, base: receipt.ID, requests: receipt.Requests}) {
 		if _, err := f.wait(ctx, limited); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
+}
+
+// launchAll launches d, or its parts where its keys are of several groups, to be repeated until there is an answer.
+func (s *Store) launchAll(ctx context.Context, d decision) []*flight {
+	groups := s.split(d.requests)
+	if groups == nil {
+		return []*flight{s.launch(ctx, batch{d}, true)}
+	}
+	flights := make([]*flight, len(groups))
+	for i, g := range groups {
+		flights[i] = s.launch(ctx, batch{d.part(g)}, true)
+	}
+	return flights
 }

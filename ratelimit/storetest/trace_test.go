@@ -1,0 +1,89 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+func TestParseTraces(t *testing.T) {
+	text := "# why\n\nlimit user 2,1s 5,1m\nlimit global 9,1h\ntake\n+1ms user=alice 2 global 0\n-1s back 1\nlimit user 1,1s\n" +
+		"+0s user= 1\n----\nallow  user\nback\ndeny user\n\n\nlimit 1,1s\ntake\n+0s bob 1\n----\nallow\n"
+	user := limit{"user", []rules.Rule{{Count: 2, Window: time.Second}, {Count: 5, Window: time.Minute}}}
+	global := limit{"global", []rules.Rule{{Count: 9, Window: time.Hour}}}
+	one := []rules.Rule{{Count: 1, Window: time.Second}}
+	want := []trace{
+		{line: 3, steps: []step{
+			{line: 3, text: "limit user 2,1s 5,1m", limits: []limit{user}},
+			{line: 4, text: "limit global 9,1h", limits: []limit{user, global}},
+			{line: 6, text: "+1ms user=alice 2 global 0", advance: time.Millisecond, asks: []ask{{0, "alice", 2}, {1, "", 0}}, want: "allow user"},
+			{line: 7, text: "-1s back 1", advance: -time.Second, back: 1, want: "back"},
+			{line: 8, text: "limit user 1,1s", limits: []limit{{"user", one}, global}},
+			{line: 9, text: "+0s user= 1", asks: []ask{{0, "", 1}}, want: "deny user"},
+		}},
+		{line: 16, steps: []step{
+			{line: 16, text: "limit 1,1s", limits: []limit{{"", one}}},
+			{line: 18, text: "+0s bob 1", asks: []ask{{0, "bob", 1}}, want: "allow"},
+		}},
+	}
+	got, err := parseTraces([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(trace{}, step{}, limit{}, ask{})); diff != "" {
+		t.Errorf("parseTraces (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseTracesRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"alice 1":                         `1: found "alice 1", want a limit or take`,
+		"limit x,1s":                      `1: strconv.ParseInt: parsing "x": invalid syntax`,
+		"limit 1,x":                       `1: time: invalid duration "x"`,
+		"limit a 1,1s\ntake\n+0s b 1":     `3: limit "b" is not declared`,
+		"limit 1,1s\ntake\nalice 1":       `3: time: invalid duration "alice"`,
+		"limit 1,1s\ntake\n+0s alice":     `3: found "+0s alice", want a step and pairs of an id and a cost`,
+		"limit 1,1s\ntake\n+0s a 1\n----": `case at line 1: no answer to line 3, "+0s a 1"`,
+		"limit 1,1s\ntake\n----\nallow":   `case at line 1: answer "allow" to no line`,
+	} {
+		if _, err := parseTraces([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("parseTraces(%q) = %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestAgrees(t *testing.T) {
+	for _, test := range []struct {
+		got, want string
+		agrees    bool
+	}{
+		{"allow remaining=1 retry=0s reset=1s", "allow remaining=1", true},
+		{"allow remaining=1 retry=0s reset=1s", "allow", true},
+		{"allow remaining=1 retry=0s reset=1s", "deny", false},
+		{"allow remaining=1 retry=0s reset=1s", "allow remaining=2", false},
+		{"deny a retry=1s | b retry=0s", "deny a | b retry=0s", true},
+		{"deny a retry=1s | b retry=0s", "deny a retry=0s | b", false},
+		{"deny a retry=1s | b retry=0s", "deny a", false},
+		{"back", "back", true},
+	} {
+		if got := agrees(test.got, test.want); got != test.agrees {
+			t.Errorf("agrees(%q, %q) = %v, want %v", test.got, test.want, got, test.agrees)
+		}
+	}
+}
+
+func TestFormatWait(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Microsecond: "1us", 1500 * time.Microsecond: "1.5ms", time.Minute: "1m", time.Hour: "1h",
+		time.Hour + time.Second: "1h0m1s", 90 * time.Minute: "1h30m", 20 * time.Second: "20s", 10 * time.Minute: "10m",
+		store.Never: "never",
+	} {
+		if got := formatWait(d); got != want {
+			t.Errorf("formatWait(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
