@@ -28,10 +28,20 @@ func (s *service) resolve() {
 	} else {
 		s.concreteMethods()
 	}
-	if len(s.limited()) == 0 && s.given != nil && len(s.own) == 0 {
+	if s.given != nil && s.limitsNothing() {
 		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
 	}
 	s.checkFound()
+}
+
+// limitsNothing reports whether no directive on the type or its methods, on any platform, is a limit.
+func (s *service) limitsNothing() bool {
+	for _, u := range s.unit.siblings {
+		if other := s.onPlatform(u); other != nil && len(other.lines)+len(other.own) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // checkFound reports directives on methods that the type turns out not to have, such as those called _.
@@ -144,15 +154,16 @@ func (s *service) concreteMethods() {
 			s.methods = s.methods[:len(s.methods)-1]
 		}
 	}
-	if len(all) == 0 && len(s.own) == 0 {
+	if len(all) == 0 && len(s.own) == 0 && len(s.lines) > 0 {
 		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
 	}
 }
 
 // comparePos orders places by file name and then by place, which does not depend on the order of parsing.
-func (u *unit) comparePos(a, b token.Pos) int {
-	p, q := u.position(a), u.position(b)
-	return cmp.Or(strings.Compare(p.Filename, q.Filename), cmp.Compare(p.Offset, q.Offset))
+func (u *unit) comparePos(a, b token.Pos) int { return comparePlaces(u.position(a), u.position(b)) }
+
+func comparePlaces(a, b token.Position) int {
+	return cmp.Or(strings.Compare(a.Filename, b.Filename), cmp.Compare(a.Offset, b.Offset))
 }
 
 // firstLine returns the place of the service's first directive.

@@ -6,64 +6,73 @@ import (
 	"strings"
 )
 
-// diFile is one dependency injection file: the services of one platform.
+// diFile is what a package's injection files are for: services that are built alike.
 type diFile struct {
 	suffix, build string
 	services      []*service
 }
 
-// diFiles returns the unit's injection files. Services of tests have none, nor have those that are built on other
-// platforms than the rest: one name cannot stand for a different set on each.
-func (u *unit) diFiles() []*diFile {
-	var files []*diFile
+// diFile returns what the unit's injection files are for, nil if it has none: the services that are built everywhere,
+// or, where all of the package's are constrained alike, those. One name cannot stand for a different set on each
+// platform, and services of tests have no part in it.
+func (u *unit) diFile() *diFile {
+	type platform struct{ suffix, build string }
+	platforms := map[platform]bool{}
+	for _, sibling := range u.siblings {
+		for _, s := range sibling.services {
+			if sibling.injects(s) {
+				suffix, build := s.src.platform()
+				platforms[platform{suffix, build}] = true
+			}
+		}
+	}
+	f := &diFile{}
 	for _, s := range u.services {
-		if len(s.limited()) == 0 || s.src.test() || u.external() {
-			continue
-		}
 		suffix, build := s.src.platform()
-		i := slices.IndexFunc(files, func(f *diFile) bool { return f.suffix == suffix && f.build == build })
-		if i < 0 {
-			i = len(files)
-			files = append(files, &diFile{suffix: suffix, build: build})
+		anywhere := suffix == ".go" && build == ""
+		if u.injects(s) && (anywhere || len(platforms) == 1) {
+			f.suffix, f.build = suffix, build
+			f.services = append(f.services, s)
 		}
-		files[i].services = append(files[i].services, s)
 	}
-	if len(files) <= 1 {
-		return files
-	}
-	everywhere := slices.IndexFunc(files, func(f *diFile) bool { return f.suffix == ".go" && f.build == "" })
-	if everywhere < 0 {
+	if len(f.services) == 0 {
 		return nil
 	}
-	return files[everywhere : everywhere+1]
+	return f
+}
+
+// injects reports whether a service of the unit may be part of an injection file.
+func (u *unit) injects(s *service) bool {
+	return len(s.planned()) > 0 && !s.src.test() && !u.external() && u.emits(s.src)
 }
 
 // diOutputs plans the injection files that the configuration asks for.
 func (u *unit) diOutputs(p *plan, di DI) []*output {
+	f := u.diFile()
+	if f == nil {
+		return nil
+	}
+	var from []string
+	for _, s := range f.services {
+		from = append(from, filepath.Base(s.src.path))
+	}
+	slices.Sort(from)
+	from = slices.Compact(from)
 	var list []*output
-	for _, f := range u.diFiles() {
-		var from []string
-		for _, s := range f.services {
-			if name := filepath.Base(s.src.path); !slices.Contains(from, name) {
-				from = append(from, name)
-			}
-		}
-		slices.Sort(from)
-		add := func(base string, body func(*writer)) {
-			list = append(list, &output{
-				unit:  u,
-				path:  filepath.Join(u.dir.path, base+f.suffix),
-				from:  from,
-				build: f.build,
-				body:  body,
-			})
-		}
-		if di.Fx {
-			add("ratelimit_fx", func(w *writer) { w.fxModule(p, f) })
-		}
-		if di.Wire {
-			add("ratelimit_wire", func(w *writer) { w.wireSet(p, f) })
-		}
+	add := func(base string, body func(*writer)) {
+		list = append(list, &output{
+			unit:  u,
+			path:  filepath.Join(u.dir.path, base+f.suffix),
+			from:  from,
+			build: f.build,
+			body:  body,
+		})
+	}
+	if di.Fx {
+		add("ratelimit_fx", func(w *writer) { w.fxModule(p, f) })
+	}
+	if di.Wire {
+		add("ratelimit_wire", func(w *writer) { w.wireSet(p, f) })
 	}
 	return list
 }
@@ -92,8 +101,8 @@ func (w *writer) fxModule(p *plan, f *diFile) {
 	}
 	w.printf("%s.Supply(\n", fx)
 	for _, s := range f.services {
-		for _, m := range s.limited() {
-			w.printf("%s.Annotated{Group: \"ratelimit.policies\", Target: &%s},\n", fx, p.wrappers[s].policies[m])
+		for _, m := range p.wrappers[s].methods {
+			w.printf("%s.Annotated{Group: \"ratelimit.policies\", Target: &%s},\n", fx, p.wrappers[s].policies[m.fn.Name()])
 		}
 	}
 	w.printf("),\n)\n")

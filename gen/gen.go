@@ -53,6 +53,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 		cfg.Dir = dir
 	}
+	if cfg.Env == nil {
+		cfg.Env = os.Environ()
+	}
 	sink := &findings{}
 	l := &loader{cfg: cfg, ctx: ctx, sink: sink}
 	dirs, err := l.directories()
@@ -63,6 +66,12 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	elsewhere, err := l.elsewhere(dirs, units)
+	if err != nil {
+		return nil, err
+	}
+	units = append(units, elsewhere...)
+	setSiblings(units)
 	services := checkAll(sink, units)
 	r := &Result{Methods: describe(services)}
 	if !sink.failed() {
@@ -83,6 +92,7 @@ func checkAll(sink *findings, units []*unit) []*service {
 	for _, u := range units {
 		u.collect()
 	}
+	shareServices(units)
 	for _, u := range units {
 		if !u.broken {
 			u.stub()
@@ -109,8 +119,9 @@ func checkAll(sink *findings, units []*unit) []*service {
 // renderAll plans and renders the files of all units.
 func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 	var files []File
+	plans := planAll(units)
 	for _, u := range units {
-		p := u.plan()
+		p := plans[u]
 		u.planProviders(p, di)
 		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
 			f, err := o.render(p.names)
@@ -123,6 +134,9 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 			files = append(files, f)
 		}
 	}
+	if sink.failed() {
+		return nil, nil
+	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return files, nil
 }
@@ -133,16 +147,18 @@ func (u *unit) planProviders(p *plan, di DI) {
 	if !di.Fx && !di.Wire {
 		return
 	}
-	for _, f := range u.diFiles() {
-		for name, wanted := range map[string]bool{moduleName: di.Fx, setName: di.Wire} {
-			if wanted && u.declared.has(name) {
-				u.errorf(f.services[0].spec.Name.Pos(), "the package declares %s, which is generated for dependency injection; rename it, or generate with -di=none", name)
-			}
+	f := u.diFile()
+	if f == nil {
+		return
+	}
+	for name, wanted := range map[string]bool{moduleName: di.Fx, setName: di.Wire} {
+		if wanted && u.declared.has(name) {
+			u.errorf(f.services[0].spec.Name.Pos(), "the package declares %s, which is generated for dependency injection; rename it, or generate with -di=none", name)
 		}
-		for _, s := range f.services {
-			if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans) {
-				p.providers[s] = prov
-			}
+	}
+	for _, s := range f.services {
+		if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans) {
+			p.providers[s] = prov
 		}
 	}
 }

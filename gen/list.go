@@ -18,6 +18,9 @@ func describe(services []*service) []Method {
 	var list []Method
 	for _, s := range services {
 		for _, m := range s.limited() {
+			if !s.unit.emits(m.src) {
+				continue
+			}
 			list = append(list, Method{Pos: s.unit.position(m.pos), Policy: m.policy()})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -72,8 +73,56 @@ func (l *loader) directories() ([]*directory, error) {
 		}
 		l.listErrors(p, d)
 	}
+	for _, path := range l.unlisted() {
+		if byPath[path] != nil {
+			continue
+		}
+		d, err := readDirectory(path)
+		if err != nil {
+			return nil, err
+		}
+		if d.hit || len(d.generated) > 0 {
+			dirs = append(dirs, d)
+		}
+	}
 	slices.SortFunc(dirs, func(a, b *directory) int { return strings.Compare(a.path, b.path) })
 	return dirs, nil
+}
+
+// unlisted returns the directories that patterns such as ./... stand for: go list leaves out those of which this
+// platform builds no file.
+func (l *loader) unlisted() []string {
+	var dirs []string
+	for _, pattern := range l.cfg.Patterns {
+		root, ok := strings.CutSuffix(pattern, "/...")
+		if !ok || !strings.HasPrefix(pattern, ".") && !filepath.IsAbs(pattern) {
+			continue
+		}
+		if !filepath.IsAbs(root) {
+			root = filepath.Join(l.cfg.Dir, root)
+		}
+		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !e.IsDir():
+				return nil
+			case path != root && skipped(path):
+				return fs.SkipDir
+			}
+			dirs = append(dirs, path)
+			return nil
+		})
+	}
+	return dirs
+}
+
+// skipped reports whether ./... leaves a directory out: testdata, vendor, _x, .x and other modules.
+func skipped(path string) bool {
+	name := filepath.Base(path)
+	if name == "testdata" || name == "vendor" || name[0] == '_' || name[0] == '.' {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	return err == nil
 }
 
 // listErrors reports what go list says of a package that is not looked into any further: nothing else would say it.
@@ -221,6 +270,10 @@ type unit struct {
 	services []*service
 	imports  *importer
 	broken   bool // a source does not parse
+	// only are the sources that the unit is responsible for, nil for all that it compiles.
+	only map[string]bool
+	// siblings are the units of the package on all platforms, this one among them.
+	siblings []*unit
 }
 
 func newUnit(sink *findings, imp *importer, p *packages.Package, d *directory) *unit {

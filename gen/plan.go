@@ -22,28 +22,56 @@ type wrapperPlan struct {
 	next string
 	// alias is set where a concrete type has a method of its own name, which an embedded field would hide: the alias
 	// that is embedded instead, whose name is next.
-	alias    bool
-	guards   map[*method]string
-	policies map[*method]string
+	alias bool
+	// guards and policies are by the names of the methods that the wrapper is planned for.
+	guards   map[string]string
+	policies map[string]string
+	methods  []*method
 }
 
-// plan names everything: first what is exported, whose names are given, then the rest around it.
+// planAll names everything. A wrapper is planned by the unit that emits its type, and the units of other platforms,
+// which may emit methods of it, take its names.
+func planAll(units []*unit) map[*unit]*plan {
+	plans := map[*unit]*plan{}
+	for _, u := range units {
+		plans[u] = u.plan()
+	}
+	for _, u := range units {
+		for _, s := range u.services {
+			for _, other := range u.siblings {
+				if like := s.onPlatform(other); like != nil && other.emits(like.src) {
+					plans[u].wrappers[s] = plans[other].wrappers[like]
+				}
+			}
+		}
+	}
+	return plans
+}
+
+// plan names first what is exported, whose names are given, then the rest around it.
 func (u *unit) plan() *plan {
 	p := &plan{names: names{}, wrappers: map[*service]*wrapperPlan{}, providers: map[*service]*provider{}}
-	for _, s := range u.services {
-		p.names.add(s.wrapper())
-		p.names.add(s.constructor())
-		p.names.add(s.provider())
+	for _, sibling := range u.siblings {
+		for _, s := range sibling.services {
+			p.names.add(s.wrapper())
+			p.names.add(s.constructor())
+			p.names.add(s.provider())
+		}
 	}
 	p.names.add(moduleName)
 	p.names.add(setName)
 	taken := predeclaredNames().with(p.names, u.declared, u.importedNames())
 	for _, s := range u.services {
-		w := &wrapperPlan{service: s, guards: map[*method]string{}, policies: map[*method]string{}}
+		w := &wrapperPlan{service: s, guards: map[string]string{}, policies: map[string]string{}}
 		p.wrappers[s] = w
-		for _, m := range s.limited() {
-			w.policies[m] = taken.take(lowerFirst(s.wrapper()) + upperFirst(m.fn.Name()))
-			p.names.add(w.policies[m])
+		if !u.emits(s.src) {
+			continue
+		}
+		w.methods = s.planned()
+		for _, m := range w.methods {
+			name := taken.take(lowerFirst(s.wrapper()) + upperFirst(m.fn.Name()))
+			w.policies[m.fn.Name()] = name
+			p.names.add(name)
 		}
 		w.nameFields(taken)
 		if w.alias {
@@ -73,6 +101,9 @@ func (u *unit) importedNames() names {
 func (w *wrapperPlan) nameFields(pkg names) {
 	s := w.service
 	taken := s.selectors()
+	for _, m := range w.methods {
+		taken.add(m.fn.Name())
+	}
 	switch {
 	case s.iface != nil:
 		w.next = taken.take("next")
@@ -84,8 +115,8 @@ func (w *wrapperPlan) nameFields(pkg names) {
 		w.next = s.name()
 		taken.add(w.next)
 	}
-	for _, m := range s.limited() {
-		w.guards[m] = taken.take(lowerFirst(m.fn.Name()))
+	for _, m := range w.methods {
+		w.guards[m.fn.Name()] = taken.take(lowerFirst(m.fn.Name()))
 	}
 }
 

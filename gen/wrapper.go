@@ -12,10 +12,13 @@ import (
 func (u *unit) outputs(p *plan) []*output {
 	var list []*output
 	for _, src := range u.sources {
+		if !u.emits(src) {
+			continue
+		}
 		var services []*service
 		var methods []*method
 		for _, s := range u.services {
-			if len(s.limited()) == 0 {
+			if len(p.wrappers[s].methods) == 0 {
 				continue
 			}
 			if s.src == src {
@@ -110,7 +113,7 @@ func (w *writer) typeScope(s *service, m *method) *typeScope {
 func (w *writer) service(p *wrapperPlan) {
 	s := p.service
 	t := w.typeScope(s, nil)
-	for _, m := range s.limited() {
+	for _, m := range p.methods {
 		w.policy(p, m)
 	}
 	next := s.name() + t.args
@@ -129,7 +132,7 @@ func (w *writer) service(p *wrapperPlan) {
 func (w *writer) policy(p *wrapperPlan, m *method) {
 	policy := m.policy()
 	rules := w.qualify(rulesPath, "rules")
-	w.printf("var %s = %s.Policy{\n", p.policies[m], rules)
+	w.printf("var %s = %s.Policy{\n", p.policies[m.fn.Name()], rules)
 	w.printf("Package: %q,\nType: %q,\nMethod: %q,\nLimits: []%s.Limit{\n", policy.Package, policy.Type, policy.Method, rules)
 	for _, l := range policy.Limits {
 		w.printf("{%s},\n", w.fields(reflect.ValueOf(l)))
@@ -164,8 +167,8 @@ func (w *writer) concreteType(p *wrapperPlan, t *typeScope, next string) {
 // guards writes the guards and ends the wrapper's declaration.
 func (w *writer) guards(p *wrapperPlan) {
 	w.printf("\n")
-	for _, m := range p.service.limited() {
-		w.printf("%s *%s.Guard\n", p.guards[m], w.qualify(runtimePath, "ratelimit"))
+	for _, m := range p.methods {
+		w.printf("%s *%s.Guard\n", p.guards[m.fn.Name()], w.qualify(runtimePath, "ratelimit"))
 	}
 	w.printf("}\n\n")
 }
@@ -184,8 +187,8 @@ func (w *writer) constructor(p *wrapperPlan, t *typeScope, next string) {
 		w.printf("if next == nil {\npanic(%q)\n}\n", w.unit.pkg.Name+"."+s.constructor()+": next is nil")
 	}
 	w.printf("return &%s%s{\n%s: next,\n", s.wrapper(), t.args, p.next)
-	for _, m := range s.limited() {
-		w.printf("%s: limiter.Guard(&%s),\n", p.guards[m], p.policies[m])
+	for _, m := range p.methods {
+		w.printf("%s: limiter.Guard(&%s),\n", p.guards[m.fn.Name()], p.policies[m.fn.Name()])
 	}
 	w.printf("}\n}\n\n")
 }
@@ -300,7 +303,7 @@ func (w *writer) take(p *wrapperPlan, m *method, n *methodNames) {
 	if m.needsInput() {
 		args += ", " + n.in + "[:]..."
 	}
-	w.printf("if _, %[1]s = %[2]s.%[3]s.Take(%[4]s); %[1]s != nil {\nreturn\n}\n", n.err, n.recv, p.guards[m], args)
+	w.printf("if _, %[1]s = %[2]s.%[3]s.Take(%[4]s); %[1]s != nil {\nreturn\n}\n", n.err, n.recv, p.guards[m.fn.Name()], args)
 }
 
 func (m *method) needsInput() bool {
