@@ -20,6 +20,9 @@
 // [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only.
 // Errors that somebody must mend are [store.Misconfigured] and say how.
 //
+// go-redis dials a server that is down five times, 100 ms apart, before it says so, and says so at once only after as
+// many failures as its pool has places. Calls wait for their budget meanwhile, unless the client's DialerRetries is 1.
+//
 // # Permissions
 //
 // A Redis user of its own needs no more than this (ACL SETUSER limiter …), with the prefixes of the directives in
@@ -30,6 +33,8 @@
 // and, on a Redis Cluster, go-redis itself needs also
 //
 //	+cluster|slots +command +asking
+//
+// # Servers
 //
 // Use a server that evicts nothing (maxmemory-policy noeviction): a key that is evicted is a fresh quota. After a
 // failover to a replica that lacks the last writes, up to as many calls more may pass in one window as were lost.

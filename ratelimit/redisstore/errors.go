@@ -84,10 +84,16 @@ func inspect(err error, sent bool) meaning {
 		return meaning{store.Misconfigured, giveUp, "mend the certificates of the Redis server or client"}
 	}
 	// A failed dial is not tried again: the client itself has redialled, and a dead server answers no sooner.
-	if op := (*net.OpError)(nil); !sent || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
 		return meaning{store.Unavailable, giveUp, ""}
 	}
-	return meaning{store.Indeterminate, giveUp, ""}
+	switch {
+	case sent:
+		return meaning{store.Indeterminate, giveUp, ""}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return meaning{store.Unavailable, giveUp, ""}
+	}
+	return meaning{store.Unavailable, again, ""} // a new connection broke before it carried the command
 }
 
 // inspectReply says what an error that the server answered with means.

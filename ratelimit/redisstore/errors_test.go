@@ -61,6 +61,7 @@ func TestInspect(t *testing.T) {
 		{context.DeadlineExceeded, false, store.Unavailable, giveUp},
 		{context.DeadlineExceeded, true, store.Indeterminate, giveUp},
 		{os.ErrDeadlineExceeded, true, store.Indeterminate, giveUp},
+		{io.EOF, false, store.Unavailable, again},
 		{io.EOF, true, store.Indeterminate, giveUp},
 		{&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true, store.Indeterminate, giveUp},
 	} {

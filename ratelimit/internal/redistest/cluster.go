@@ -33,14 +33,7 @@ func NewCluster(t testing.TB) *Cluster {
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	need(t)
-	c, err := startCluster(func(args func(port int) []string) (*Server, error) {
-		p, err := start(args)
-		if err != nil {
-			return nil, err
-		}
-		t.Cleanup(p.stop)
-		return &Server{p}, nil
-	})
+	c, err := startCluster(startFor(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +62,11 @@ func (c *Cluster) Client(t testing.TB, opts ...func(*redis.ClusterOptions)) *red
 	return client
 }
 
-func startCluster(start func(args func(port int) []string) (*Server, error)) (*Cluster, error) {
+func startCluster(start starter) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range 2 * masters {
-		node, err := start(func(port int) []string {
-			return append(standalone(port), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		node, err := start(func(port int, dir string) []string {
+			return append(standalone(port, dir), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
 				"--cluster-replica-validity-factor", "0",
 				"--repl-ping-replica-period", "1") // a replica is not told of before its master has written once
 		})

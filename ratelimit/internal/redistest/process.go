@@ -49,8 +49,11 @@ func need(t testing.TB) {
 	}
 }
 
-// start starts a server on a free port with the arguments that args gives for it, and waits until it answers.
-func start(args func(port int) []string) (*process, error) {
+// arguments are those of a redis-server on port, which runs in dir.
+type arguments func(port int, dir string) []string
+
+// start starts a server on a free port, and waits until it answers.
+func start(args arguments) (*process, error) {
 	var err error
 	for range 5 {
 		var p *process
@@ -61,13 +64,13 @@ func start(args func(port int) []string) (*process, error) {
 	return nil, err
 }
 
-func run(port int, args func(port int) []string) (*process, error) {
+func run(port int, args arguments) (*process, error) {
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
 		return nil, err
 	}
 	p := &process{port: port, dir: dir}
-	if err := p.launch(args(port)); err != nil {
+	if err := p.launch(args(port, dir)); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}

@@ -26,7 +26,18 @@ type Sentinel struct {
 // their servers, and names its keys by [Prefix].
 func NewSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	return shared.sentinel.get(t, startSentinel)
+	return shared.sentinel.get(t, func() (*Sentinel, error) { return startSentinel(startShared) })
+}
+
+// StartSentinel starts sentinels that only this test uses, and stops them when the test ends.
+func StartSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	need(t)
+	s, err := startSentinel(startFor(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // Client returns a client that asks the sentinels for the master, and is closed when the test ends.
@@ -40,20 +51,20 @@ func (s *Sentinel) Client(t testing.TB) *redis.Client {
 	return client
 }
 
-func startSentinel() (*Sentinel, error) {
+func startSentinel(start starter) (*Sentinel, error) {
 	s := &Sentinel{}
 	var err error
-	if s.Master, err = startShared(standalone); err != nil {
+	if s.Master, err = start(standalone); err != nil {
 		return nil, err
 	}
 	master := strconv.Itoa(s.Master.process.port)
-	if s.Replica, err = startShared(func(port int) []string {
-		return append(standalone(port), "--replicaof", "127.0.0.1 "+master)
+	if s.Replica, err = start(func(port int, dir string) []string {
+		return append(standalone(port, dir), "--replicaof", "127.0.0.1 "+master)
 	}); err != nil {
 		return nil, err
 	}
 	for range sentinels {
-		watcher, err := startWatcher(master)
+		watcher, err := start(func(port int, dir string) []string { return watcher(port, dir, master) })
 		if err != nil {
 			return nil, err
 		}
@@ -62,24 +73,15 @@ func startSentinel() (*Sentinel, error) {
 	return s, s.settle()
 }
 
-// startWatcher starts a sentinel, which keeps its state in its configuration file.
-func startWatcher(master string) (*Server, error) {
-	dir, err := os.MkdirTemp("", "redistest")
-	if err != nil {
-		return nil, err
+// watcher are the arguments of a sentinel, which keeps its state in its configuration file.
+func watcher(port int, dir, master string) []string {
+	file := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor %[2]s 127.0.0.1 %[3]s 2\n"+
+		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 2000\n", port, MasterName, master)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		panic(err)
 	}
-	shared.mu.Lock()
-	shared.stops = append(shared.stops, func() { os.RemoveAll(dir) })
-	shared.mu.Unlock()
-	return startShared(func(port int) []string {
-		file := filepath.Join(dir, strconv.Itoa(port)+".conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor %[2]s 127.0.0.1 %[3]s 2\n"+
-			"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 2000\n", port, MasterName, master)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			panic(err)
-		}
-		return []string{file, "--sentinel"}
-	})
+	return []string{file, "--sentinel"}
 }
 
 // settle waits until every sentinel knows of the replica and of the other sentinels.

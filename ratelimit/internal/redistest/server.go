@@ -16,16 +16,30 @@ type Server struct{ process *process }
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	need(t)
-	p, err := start(func(port int) []string { return append(standalone(port), args...) })
+	p, err := startFor(t)(func(port int, dir string) []string { return append(standalone(port, dir), args...) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.stop)
-	return &Server{p}
+	return p
+}
+
+// starter starts a server, and knows when it is to be stopped.
+type starter func(args arguments) (*Server, error)
+
+// startFor starts servers that are stopped when the test ends.
+func startFor(t testing.TB) starter {
+	return func(args arguments) (*Server, error) {
+		p, err := start(args)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(p.stop)
+		return &Server{p}, nil
+	}
 }
 
 // standalone are the arguments of a server that keeps nothing.
-func standalone(port int) []string {
+func standalone(port int, _ string) []string {
 	return []string{
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0",

@@ -50,7 +50,7 @@ func stopShared() {
 }
 
 // startShared starts a server that [Main] stops.
-func startShared(args func(port int) []string) (*Server, error) {
+func startShared(args arguments) (*Server, error) {
 	p, err := start(args)
 	if err != nil {
 		return nil, err
