@@ -69,10 +69,10 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 		})
 	}
 	if di.Fx {
-		add("ratelimit_fx", func(w *writer) { w.fxModule(p, f) })
+		add(fxFile, func(w *writer) { w.fxModule(p, f) })
 	}
 	if di.Wire {
-		add("ratelimit_wire", func(w *writer) { w.wireSet(p, f) })
+		add(wireFile, func(w *writer) { w.wireSet(p, f) })
 	}
 	return list
 }

@@ -121,7 +121,7 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 	var files []File
 	plans := planAll(units)
 	for _, u := range units {
-		p := plans[u]
+		p, di := plans[u], di.in(u.dir)
 		u.planProviders(p, di)
 		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
 			f, err := o.render(p.names)

@@ -2,11 +2,17 @@ package gen
 
 import (
 	"go/types"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // DI is what dependency injection files are generated for.
-type DI struct{ Fx, Wire bool }
+type DI struct {
+	Fx, Wire bool
+	// Found asks, in place of the others, for those that were generated before: each package's own choice.
+	Found bool
+}
 
 // ParseDI reads the value of a flag: "fx", "wire", "fx,wire" or "none".
 func ParseDI(text string) (di DI, ok bool) {
@@ -25,6 +31,23 @@ func ParseDI(text string) (di DI, ok bool) {
 	}
 	return di, true
 }
+
+// in returns what is generated for a directory.
+func (di DI) in(d *directory) DI {
+	if !di.Found {
+		return di
+	}
+	has := func(base string) bool {
+		return slices.ContainsFunc(d.generated, func(path string) bool { return strings.HasPrefix(filepath.Base(path), base) })
+	}
+	return DI{Fx: has(fxFile), Wire: has(wireFile)}
+}
+
+// The names of dependency injection files, before what their build constraints add.
+const (
+	fxFile   = "ratelimit_fx"
+	wireFile = "ratelimit_wire"
+)
 
 // The names of what dependency injection files declare.
 const (

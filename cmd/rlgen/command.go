@@ -61,8 +61,9 @@ func (c *command) flags(name, synopsis string) *flags {
 	return f
 }
 
-func (f *flags) withDI() *flags {
-	f.StringVar(&f.di, "di", "fx", "dependency injection `files`: fx, wire, fx,wire or none")
+// withDI adds the flag -di, whose value is otherwise if it is not given.
+func (f *flags) withDI(otherwise, usage string) *flags {
+	f.StringVar(&f.di, "di", otherwise, "dependency injection `files`: fx, wire, fx,wire or none"+usage)
 	return f
 }
 
@@ -80,6 +81,7 @@ func (c *command) parse(f *flags, args []string) (cfg gen.Config, code int, ok b
 			return cfg, exitUsage, false
 		}
 	}
+	cfg.DI.Found = f.di == ""
 	if f.di != "" {
 		if cfg.DI, ok = gen.ParseDI(f.di); !ok {
 			fmt.Fprintf(c.stderr, "rlgen: -di=%s, want fx, wire, fx,wire or none\n", f.di)
@@ -119,7 +121,7 @@ func (c *command) load(ctx context.Context, cfg gen.Config) (*gen.Result, int) {
 }
 
 func (c *command) generate(ctx context.Context, args []string) int {
-	f := c.flags("rlgen", "rlgen [flags] [packages]").withDI()
+	f := c.flags("rlgen", "rlgen [flags] [packages]").withDI("fx", "")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
@@ -136,7 +138,7 @@ func (c *command) generate(ctx context.Context, args []string) int {
 
 // check prints findings and stale files.
 func (c *command) check(ctx context.Context, args []string) int {
-	f := c.flags("rlgen check", "rlgen check [flags] [packages]").withDI()
+	f := c.flags("rlgen check", "rlgen check [flags] [packages]").withDI("", " (default: those that stand there)")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
