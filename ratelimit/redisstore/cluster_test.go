@@ -1,0 +1,258 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/redistest"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// TestLostReservation makes one slot of a cluster lose its reply, or not answer: nothing stays charged in any.
+func TestLostReservation(t *testing.T) {
+	f := &faults{}
+	client := faultyClients(t, f)["cluster"]
+	for _, lost := range []fault{cutAfter, stall} {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			s := newStore(t, client)
+			brief := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
+			p := redistest.Prefix(t)
+			requests := []store.Request{request(p+"a", 10, 1), request(p+"b", 10, 2), request(p+"c", 10, 3)}
+			for _, req := range requests {
+				req.Cost = 0
+				take(t, s, req)
+			}
+			f.next.Store(int32(lost))
+			if _, err := brief.Take(context.Background(), requests, true); classOf(err) != store.Indeterminate {
+				t.Errorf("Take = %v, want an error of class %v", err, store.Indeterminate)
+			}
+			if err := redistest.Poll(func() error {
+				for _, req := range requests {
+					req.Cost = 0
+					if left := take(t, s, req).Rules[0].Remaining; left != 10 {
+						return fmt.Errorf("%s: %d remaining, want 10", req.Key, left)
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDeniedAcrossSlots holds that a denial in one slot leaves nothing charged in the others once Take returns, and
+// that the answer already says so.
+func TestDeniedAcrossSlots(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	subject := heldClock(client)(t)
+	s, p := subject.Store, subject.Prefix
+	full := request(p+"full", 1, 1)
+	var requests []store.Request
+	for _, name := range []string{"a", "b", "c", "d"} {
+		requests = append(requests, request(p+name, 10, 2))
+	}
+	take(t, s, full, requests[0])
+	subject.Clock.Move(time.Minute)
+	before := ""
+	for _, req := range requests {
+		before += members(t, client, req.Key)
+	}
+	out := take(t, s, append(requests[:2:2], full, requests[2], requests[3])...)
+	if out.Allowed {
+		t.Fatal("allowed with an empty limit")
+	}
+	want := []store.RuleOutcome{
+		{Remaining: 8, ResetAfter: 59 * time.Minute},
+		{Remaining: 10},
+		{Remaining: 0, RetryAfter: 59 * time.Minute, ResetAfter: 59 * time.Minute},
+		{Remaining: 10},
+		{Remaining: 10},
+	}
+	for i := range want {
+		if out.Rules[i] != want[i] {
+			t.Errorf("rule %d = %+v, want %+v", i, out.Rules[i], want[i])
+		}
+	}
+	after := ""
+	for _, req := range requests {
+		after += members(t, client, req.Key)
+	}
+	if after != before {
+		t.Errorf("state after a denied call = %s, want that before, %s", after, before)
+	}
+}
+
+// members is what a key holds.
+func members(t *testing.T, client redis.Cmdable, key string) string {
+	all, err := client.ZRangeWithScores(context.Background(), key, 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintln(all)
+}
+
+// TestSharedSlot holds that keys of one slot are one script, on a cluster too.
+func TestSharedSlot(t *testing.T) {
+	f := &faults{}
+	client := faultyClients(t, f)["cluster"]
+	s, p := newStore(t, client), redistest.Prefix(t)
+	requests := []store.Request{request(p+"{x}a", 10, 1), request(p+"{x}b", 10, 1), request(p+"{x}c", 10, 1)}
+	take(t, s, requests...)
+	sent := f.scripts.Load()
+	take(t, s, requests...)
+	if n := f.scripts.Load() - sent; n != 1 {
+		t.Errorf("%d scripts for keys of one slot, want 1", n)
+	}
+}
+
+func TestSlot(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	for _, key := range []string{
+		"", "a", "rl:user=42:orders.Orders-Create", "{a}b", "x{a}b", "{}a", "a{}b{c}", "{{a}}", "a{b", "a}b{c}d", "\x00\xff", "123456789",
+	} {
+		want, err := client.ClusterKeySlot(context.Background(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := redisstore.Slot(key); int64(got) != want {
+			t.Errorf("slot(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+// TestClusterChanges moves a slot and then kills its master, while one store goes on asking.
+func TestClusterChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	cluster := redistest.StartCluster(t)
+	client := cluster.Client(t)
+	s := newStore(t, client)
+	const key = "rl:moving"
+	take(t, s, request(key, 100, 1))
+	from, to := owner(t, cluster, key)
+	const other = "rl:{" + key + "}" // a key of the same slot
+
+	setSlot := func(node *redistest.Server, what string, id string) {
+		t.Helper()
+		if err := node.Client(t).Do(context.Background(), "cluster", "setslot", redisstore.Slot(key), what, id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("ASK", func(t *testing.T) {
+		setSlot(to, "importing", nodeID(t, from))
+		setSlot(from, "migrating", nodeID(t, to))
+		if out := take(t, s, request(other, 100, 1)); out.Rules[0].Remaining != 99 {
+			t.Errorf("%d of 100 remaining after one call of a key that has moved, want 99", out.Rules[0].Remaining)
+		}
+		if out := take(t, s, request(key, 100, 1)); out.Rules[0].Remaining != 98 {
+			t.Errorf("%d of 100 remaining after two calls of a key that has not moved, want 98", out.Rules[0].Remaining)
+		}
+	})
+	t.Run("TRYAGAIN", func(t *testing.T) {
+		_, err := s.Take(context.Background(), []store.Request{request(key, 100, 1), request(other, 100, 1)}, false)
+		if classOf(err) != store.Unavailable || !strings.Contains(err.Error(), "TRYAGAIN") {
+			t.Errorf("Take of keys on both sides of a moving slot = %v, want TRYAGAIN, of class %v", err, store.Unavailable)
+		}
+	})
+	t.Run("MOVED", func(t *testing.T) {
+		host, port, _ := net.SplitHostPort(to.Addr())
+		if err := from.Client(t).Migrate(context.Background(), host, port, key, 0, time.Second).Err(); err != nil {
+			t.Fatal(err)
+		}
+		setSlot(to, "node", nodeID(t, to))
+		setSlot(from, "node", nodeID(t, to))
+		if out := take(t, s, request(key, 100, 1), request(other, 100, 1)); out.Rules[0].Remaining != 97 || out.Rules[1].Remaining != 98 {
+			t.Errorf("remaining after the slot has moved = %+v, want 97 and 98", out.Rules)
+		}
+	})
+	t.Run("failover", func(t *testing.T) { failover(t, cluster, client, key) })
+}
+
+// TestSentinelFailover kills the master under load: the client finds the next one, and what was charged counts.
+func TestSentinelFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	sentinel := redistest.StartSentinel(t)
+	client := sentinel.Client(t)
+	s := newStore(t, client)
+	take(t, s, request("rl:a", 100, 7))
+	replica := sentinel.Replica.Client(t)
+	if err := redistest.Poll(func() error {
+		if n := replica.ZCard(context.Background(), "rl:a").Val(); n != 7 {
+			return fmt.Errorf("the replica has %d members, want 7", n)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sentinel.Master.Kill(t)
+	brief := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
+	var out store.Outcome
+	if err := redistest.Poll(func() (err error) {
+		out, err = brief.Take(context.Background(), []store.Request{request("rl:a", 100, 0)}, true)
+		return err
+	}); err != nil {
+		t.Fatalf("calls fail for good after a failover: %v", err)
+	}
+	if out.Rules[0].Remaining != 93 {
+		t.Errorf("%d remaining after the failover, want 93", out.Rules[0].Remaining)
+	}
+}
+
+// failover kills the master of key: calls fail while the cluster has none for it, and pass once it has one again.
+func failover(t *testing.T, cluster *redistest.Cluster, client *redis.ClusterClient, key string) {
+	s := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
+	req := []store.Request{request(key, 1_000_000, 1)}
+	master, _ := owner(t, cluster, key)
+	master.Kill(t)
+	failed := 0
+	if err := redistest.Poll(func() error {
+		_, err := s.Take(context.Background(), req, false)
+		if err != nil {
+			failed++
+			if classOf(err) == store.Misconfigured {
+				t.Errorf("Take = %v, want another class", err)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatalf("calls fail for good after a failover: %v", err)
+	}
+	if failed == 0 {
+		t.Error("no call failed while the master was dead, want some: has the test killed it?")
+	}
+}
+
+// owner returns the master of key, as the cluster has it now, and another.
+func owner(t *testing.T, cluster *redistest.Cluster, key string) (master, other *redistest.Server) {
+	t.Helper()
+	for _, node := range cluster.Masters {
+		err := node.Client(t).Get(context.Background(), key).Err()
+		switch {
+		case redis.HasErrorPrefix(err, "MOVED"):
+			other = node
+		default:
+			master = node
+		}
+	}
+	return master, other
+}
+
+func nodeID(t *testing.T, node *redistest.Server) string {
+	t.Helper()
+	id, err := node.Client(t).Do(context.Background(), "cluster", "myid").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
