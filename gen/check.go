@@ -107,6 +107,9 @@ func (s *service) interfaceMethods() {
 		s.own = nil
 		return
 	}
+	if s.iface.NumMethods() == 0 {
+		u.errorf(s.firstLine(), "directive on %s, which has no methods, want an interface or a type with methods", s.name())
+	}
 	known := map[string]bool{}
 	var explicit []*types.Func
 	for i := range s.iface.NumExplicitMethods() {

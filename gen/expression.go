@@ -1,12 +1,10 @@
 package gen
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/constant"
-	"go/format"
 	"go/parser"
 	"go/scanner"
 	"go/token"
@@ -14,8 +12,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"golang.org/x/tools/go/ast/astutil"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -253,138 +249,6 @@ func (e *expression) testOnly(u *unit, src *source) types.Object {
 	return nil
 }
 
-// form is how a value becomes the text of an id.
-type form uint8
-
-const (
-	noText form = iota
-	asIs
-	asText
-	asInt
-	asUint
-	asBool
-	byStringer
-)
-
-// checkBy reports an id of a type that has no stable text.
-func (m *method) checkBy(l *limit) {
-	form := l.by.form(m.service.unit.types)
-	name := m.typeString(l.by.typ)
-	switch {
-	case form == noText:
-		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
-	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer:
-		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
-	}
-}
-
-// hintBy says what to write in place of an id that has no text.
-func hintBy(t types.Type, text string) string {
-	if isTime(t) {
-		return "; write by=" + text + ".Unix() for its second"
-	}
-	if ptr, ok := t.Underlying().(*types.Pointer); ok {
-		t = ptr.Elem()
-	}
-	if s, ok := t.Underlying().(*types.Struct); ok {
-		for f := range s.Fields() {
-			if b, ok := f.Type().Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 {
-				return "; write one of its fields, such as by=" + text + "." + f.Name()
-			}
-		}
-	}
-	if isKind(t, types.IsFloat) {
-		return "; write by=int64(" + text + ") to count by its whole part"
-	}
-	return ""
-}
-
-// form returns how the value is made a text.
-func (e *expression) form(pkg *types.Package) form {
-	t := e.typ
-	if isKind(t, types.IsString) {
-		if types.Identical(t, types.Typ[types.String]) || types.Identical(t, types.Typ[types.UntypedString]) {
-			return asIs
-		}
-		return asText
-	}
-	if isTime(t) {
-		return noText
-	}
-	if stringer(t, e.info.Types[e.expr].Addressable(), pkg) {
-		return byStringer
-	}
-	switch {
-	case isBytes(t):
-		return asText
-	case isKind(t, types.IsUnsigned):
-		return asUint
-	case isKind(t, types.IsInteger):
-		return asInt
-	case isKind(t, types.IsBoolean):
-		return asBool
-	}
-	return noText
-}
-
-func isTime(t types.Type) bool {
-	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = ptr.Elem()
-	}
-	named, ok := types.Unalias(t).(*types.Named)
-	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "time" && named.Obj().Name() == "Time"
-}
-
-func isBytes(t types.Type) bool {
-	slice, ok := t.Underlying().(*types.Slice)
-	return ok && types.Identical(slice.Elem().Underlying(), types.Typ[types.Uint8])
-}
-
-// isKind reports whether t, or every type that a type parameter may be, is a basic type of the kind.
-func isKind(t types.Type, kind types.BasicInfo) bool {
-	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
-		terms := termsOf(param.Constraint().Underlying().(*types.Interface))
-		return len(terms) > 0 && !slices.ContainsFunc(terms, func(t types.Type) bool { return !isKind(t, kind) })
-	}
-	basic, ok := t.Underlying().(*types.Basic)
-	return ok && basic.Info()&kind != 0
-}
-
-// termsOf returns the types that an interface's only union lists, nil if it has none or several.
-func termsOf(iface *types.Interface) []types.Type {
-	var terms []types.Type
-	for embedded := range iface.EmbeddedTypes() {
-		switch t := embedded.(type) {
-		case *types.Union:
-			if terms != nil {
-				return nil
-			}
-			for i := range t.Len() {
-				terms = append(terms, t.Term(i).Type())
-			}
-		default:
-			if inner, ok := t.Underlying().(*types.Interface); ok {
-				terms = append(terms, termsOf(inner)...)
-			} else {
-				terms = append(terms, t)
-			}
-		}
-	}
-	return terms
-}
-
-// stringer reports whether a value of type t has the method String() string.
-func stringer(t types.Type, addressable bool, pkg *types.Package) bool {
-	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, pkg, "String")
-	fn, ok := obj.(*types.Func)
-	if !ok || indirect {
-		return false
-	}
-	sig := fn.Signature()
-	return sig.Params().Len() == 0 && sig.Results().Len() == 1 &&
-		types.Identical(sig.Results().At(0).Type(), types.Typ[types.String])
-}
-
 // checkCost reports a cost that is no integer, or a constant that no rule could ever allow.
 func (m *method) checkCost(l *limit) {
 	e := l.cost
@@ -407,97 +271,4 @@ func (m *method) checkCost(l *limit) {
 	case !exact || n > smallest:
 		m.refuse(l, "cost", "cost=%s can never be allowed, want at most %d, the smallest count of the limit", l.Cost, smallest)
 	}
-}
-
-// scopeNames are the names by which a generated method calls what an expression refers to.
-type scopeNames struct {
-	pkg    *types.Package
-	params map[*types.Var]string
-	// qualifier returns the name by which the file imports a package.
-	qualifier  func(*types.Package) string
-	typeParams map[*types.TypeParam]string
-}
-
-// outside returns the names from outside the method that the expression refers to, as a generated file calls them.
-func (e *expression) outside(n *scopeNames) []string {
-	var list []string
-	e.rename(n, func(name string, param bool) {
-		if !param {
-			list = append(list, name)
-		}
-	})
-	return list
-}
-
-// rename calls see with the new name of every identifier that is looked up in a scope, and returns by its
-// place what is to stand there instead.
-func (e *expression) rename(n *scopeNames, see func(name string, param bool)) map[token.Pos]ast.Expr {
-	replaced := map[token.Pos]ast.Expr{}
-	for _, id := range e.looked() {
-		obj := e.info.Uses[id]
-		name, param := id.Name, false
-		switch obj := obj.(type) {
-		case *types.PkgName:
-			name = n.qualifier(obj.Imported())
-		case *types.Var:
-			if v := e.params[obj]; v != nil {
-				name, param = n.params[v], true
-			}
-		case *types.TypeName:
-			if t, ok := types.Unalias(obj.Type()).(*types.TypeParam); ok && n.typeParams[t] != "" {
-				name = n.typeParams[t]
-			}
-		}
-		if pkg := obj.Pkg(); pkg != nil && pkg.Path() != n.pkg.Path() && obj.Parent() == pkg.Scope() { // dot-imported
-			name = n.qualifier(pkg)
-			replaced[id.Pos()] = &ast.SelectorExpr{X: ast.NewIdent(name), Sel: ast.NewIdent(id.Name)}
-		} else if name != id.Name {
-			replaced[id.Pos()] = ast.NewIdent(name)
-		}
-		see(name, param)
-	}
-	return replaced
-}
-
-// looked returns the identifiers that are looked up in a scope, in their order: all but those behind a dot and the
-// fields of composite literals.
-func (e *expression) looked() []*ast.Ident {
-	var list []*ast.Ident
-	selected := map[*ast.Ident]bool{}
-	ast.Inspect(e.expr, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.SelectorExpr:
-			selected[n.Sel] = true
-		case *ast.Ident:
-			obj := e.info.Uses[n]
-			if v, ok := obj.(*types.Var); obj == nil || selected[n] || ok && v.IsField() {
-				return true
-			}
-			list = append(list, n)
-		}
-		return true
-	})
-	return list
-}
-
-// source returns the expression as it stands in a generated method.
-func (e *expression) source(n *scopeNames) string {
-	replaced := e.rename(n, func(string, bool) {})
-	fset := token.NewFileSet()
-	expr, err := parser.ParseExprFrom(fset, "", e.text, 0) // a copy with the same places
-	if err != nil {
-		return ""
-	}
-	copied := astutil.Apply(expr, func(c *astutil.Cursor) bool {
-		if id, ok := c.Node().(*ast.Ident); ok && replaced[id.Pos()] != nil {
-			c.Replace(replaced[id.Pos()])
-			return false
-		}
-		return true
-	}, nil)
-	var buf bytes.Buffer
-	if err := format.Node(&buf, fset, copied); err != nil {
-		return ""
-	}
-	return buf.String()
 }

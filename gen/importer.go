@@ -98,7 +98,7 @@ func (imp *importer) openExports(path string) (io.ReadCloser, error) {
 func (imp *importer) loadSource(p *packages.Package) (*types.Package, error) {
 	if len(p.GoFiles) == 0 {
 		if len(p.Errors) > 0 {
-			return nil, errors.New(firstLine(p.Errors[0].Msg))
+			return nil, errors.New(oneLine(p.Errors[0].Msg))
 		}
 		return nil, fmt.Errorf("no Go files in %s", p.PkgPath)
 	}
@@ -155,7 +155,7 @@ func (imp packageImporter) Import(path string) (*types.Package, error) {
 	}
 	for _, e := range imp.from.Errors {
 		if strings.Contains(e.Msg, path) {
-			return nil, errors.New(firstLine(e.Msg))
+			return nil, errors.New(oneLine(e.Msg))
 		}
 	}
 	return nil, fmt.Errorf("no package %s is listed", path)
@@ -179,7 +179,5 @@ func (imp *importer) runtime() (*types.Package, error) {
 	return pkg, nil
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
-}
+// oneLine returns a message of the go command on one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -3,13 +3,9 @@ package gen
 import (
 	"context"
 	"errors"
-	"go/ast"
 	"go/parser"
-	"go/scanner"
 	"go/token"
-	"go/types"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +48,7 @@ func (l *loader) directories() ([]*directory, error) {
 	cfg.Tests = true
 	listed, err := packages.Load(cfg, l.cfg.Patterns...)
 	if err != nil {
-		return nil, err
+		return nil, loadError(err)
 	}
 	byPath := map[string]*directory{}
 	var dirs []*directory
@@ -125,13 +121,21 @@ func skipped(path string) bool {
 	return err == nil
 }
 
+// loadError returns what the go command said, without what package packages puts before it.
+func loadError(err error) error {
+	if _, said, ok := strings.Cut(err.Error(), "stderr: "); ok && strings.TrimSpace(said) != "" {
+		return errors.New(strings.TrimSpace(said))
+	}
+	return err
+}
+
 // listErrors reports what go list says of a package that is not looked into any further: nothing else would say it.
 func (l *loader) listErrors(p *packages.Package, d *directory) {
 	if d != nil {
 		return
 	}
 	for _, e := range p.Errors {
-		l.sink.errorf(parsePosition(e.Pos), "%s", strings.TrimSpace(e.Msg))
+		l.sink.errorf(parsePosition(e.Pos), "%s", oneLine(e.Msg))
 	}
 }
 
@@ -209,7 +213,7 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	cfg.Overlay = overlay
 	roots, err := packages.Load(cfg, patterns...)
 	if err != nil {
-		return nil, err
+		return nil, loadError(err)
 	}
 	imp := newImporter(cfg.Fset, roots)
 	var units []*unit
@@ -253,180 +257,4 @@ func preferTests(roots []*packages.Package) []*packages.Package {
 	return slices.DeleteFunc(slices.Clone(roots), func(p *packages.Package) bool {
 		return strings.HasSuffix(p.ID, ".test") || p.ForTest == "" && withTests[p.PkgPath]
 	})
-}
-
-// unit is one package, as one compilation sees it.
-type unit struct {
-	pkg   *packages.Package
-	dir   *directory
-	fset  *token.FileSet
-	sink  *findings
-	types *types.Package
-	info  *types.Info
-	// sources are the package's files but for the generated ones, and with them excluded ones; by name.
-	sources []*source
-	// declared are the names that the files declare in the package's scope, excluded files and tests included.
-	declared names
-	services []*service
-	imports  *importer
-	broken   bool // a source does not parse
-	// only are the sources that the unit is responsible for, nil for all that it compiles.
-	only map[string]bool
-	// siblings are the units of the package on all platforms, this one among them.
-	siblings []*unit
-}
-
-func newUnit(sink *findings, imp *importer, p *packages.Package, d *directory) *unit {
-	u := &unit{pkg: p, dir: d, fset: imp.fset, sink: sink, imports: imp, declared: names{}}
-	for _, path := range slices.Sorted(slices.Values(p.GoFiles)) {
-		text, ok := d.files[path]
-		if ok && !slices.Contains(d.generated, path) {
-			u.parse(path, text, false)
-		}
-	}
-	return u
-}
-
-func (u *unit) parse(path string, text []byte, excluded bool) {
-	file, err := parser.ParseFile(u.fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil && !excluded {
-		u.broken = true
-		u.syntaxErrors(err)
-	}
-	if file == nil {
-		return
-	}
-	u.sources = append(u.sources, &source{path: path, text: text, ast: file, excluded: excluded})
-}
-
-func (u *unit) syntaxErrors(err error) {
-	var list scanner.ErrorList
-	if !errors.As(err, &list) {
-		u.sink.errorf(token.Position{}, "%v", err)
-		return
-	}
-	for _, e := range list {
-		u.sink.errorf(e.Pos, "%s", e.Msg)
-	}
-}
-
-// shareExcluded adds to the first unit of each directory the files that no unit of it compiles, so that their
-// directives are seen, and to all of them the names that any file declares.
-func shareExcluded(units []*unit, dirs map[string]*directory) {
-	first := map[*directory]*unit{}
-	compiled := map[string]bool{}
-	for _, u := range units {
-		if first[u.dir] == nil {
-			first[u.dir] = u
-		}
-		for _, s := range u.sources {
-			compiled[s.path] = true
-		}
-	}
-	for _, d := range dirs {
-		u := first[d]
-		if u == nil {
-			continue
-		}
-		for _, path := range slices.Sorted(maps.Keys(d.files)) {
-			if !compiled[path] && !slices.Contains(d.generated, path) {
-				u.parse(path, d.files[path], true)
-			}
-		}
-	}
-	for _, u := range units {
-		for _, other := range units {
-			if other.dir == u.dir {
-				u.declareAll(other.sources)
-			}
-		}
-	}
-}
-
-func (u *unit) declareAll(sources []*source) {
-	for _, s := range sources {
-		if s.ast.Name.Name == u.pkg.Name {
-			declaredNames(s.ast, u.declared)
-		}
-	}
-}
-
-// declaredNames adds what the file declares in the package's scope.
-func declaredNames(f *ast.File, to names) {
-	for _, decl := range f.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			if decl.Recv == nil {
-				to.add(decl.Name.Name)
-			}
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				switch spec := spec.(type) {
-				case *ast.TypeSpec:
-					to.add(spec.Name.Name)
-				case *ast.ValueSpec:
-					for _, name := range spec.Names {
-						to.add(name.Name)
-					}
-				}
-			}
-		}
-	}
-	delete(to, "_")
-	delete(to, "init")
-}
-
-// check gives types to the unit's declarations, once, and reports what is wrong with them. Function bodies are not
-// looked at.
-func (u *unit) check() *types.Package {
-	if u.info != nil {
-		return u.types
-	}
-	u.info = &types.Info{
-		Types:     map[ast.Expr]types.TypeAndValue{},
-		Defs:      map[*ast.Ident]types.Object{},
-		Uses:      map[*ast.Ident]types.Object{},
-		Implicits: map[ast.Node]types.Object{},
-		Scopes:    map[ast.Node]*types.Scope{},
-	}
-	var files []*ast.File
-	own := map[string]bool{}
-	for _, s := range u.sources {
-		if !s.excluded {
-			files = append(files, s.ast)
-			own[s.path] = true
-		}
-	}
-	u.types = u.imports.check(u.pkg, files, u.info, func(err types.Error) {
-		if pos := u.fset.PositionFor(err.Pos, false); own[pos.Filename] {
-			u.sink.errorf(pos, "%s", strings.TrimSpace(err.Msg))
-		}
-	})
-	return u.types
-}
-
-// source returns the source that has pos, nil if none has.
-func (u *unit) source(pos token.Pos) *source {
-	for _, s := range u.sources {
-		if s.ast.FileStart <= pos && pos <= s.ast.FileEnd {
-			return s
-		}
-	}
-	return nil
-}
-
-// position returns pos as the file has it, whatever its //line comments say.
-func (u *unit) position(pos token.Pos) token.Position { return u.fset.PositionFor(pos, false) }
-
-// external reports whether the unit is a package of tests beside the one that it tests.
-func (u *unit) external() bool { return u.pkg.ForTest != "" && u.pkg.ForTest != u.pkg.PkgPath }
-
-// errorf reports at a place of the unit.
-func (u *unit) errorf(pos token.Pos, format string, args ...any) {
-	u.sink.errorf(u.position(pos), format, args...)
-}
-
-// warnf warns at a place of the unit.
-func (u *unit) warnf(pos token.Pos, format string, args ...any) {
-	u.sink.warnf(u.position(pos), format, args...)
 }

@@ -234,7 +234,11 @@ func (l *loader) compile(d *directory, path string, compiled map[string]bool) ([
 func (l *loader) builtNowhere(fset *token.FileSet, file *ast.File) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
-			if exact, _ := rules.Match(c.Text); exact {
+			exact, near := rules.Match(c.Text)
+			if near != nil {
+				l.sink.errorf(fset.PositionFor(c.Pos()+token.Pos(near.Column-1), false), "%s", near.Msg)
+			}
+			if exact {
 				l.sink.errorf(fset.PositionFor(c.Pos(), false), "directive in a file that is built nowhere, want build constraints that some platform meets; delete one or the other")
 			}
 		}

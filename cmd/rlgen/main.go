@@ -1,4 +1,24 @@
-// Command rlgen generates rate-limiting wrappers from directives in doc comments.
+// Command rlgen generates wrappers that hold the rate limits of directives in doc comments:
+//
+//	//go:generate go tool rlgen
+//
+//	type Orders interface {
+//		// Create places one order.
+//		//
+//		//ratelimit:user 10,1s 100,1m
+//		Create(ctx context.Context, req *CreateRequest) (*Order, error)
+//	}
+//
+// Usage:
+//
+//	rlgen [flags] [packages]        generate (default: the package in this directory)
+//	rlgen check [packages]          findings and stale files; writes nothing
+//	rlgen list [-json] [packages]   every limited method, its limits and its keys
+//	rlgen help <topic>
+//	rlgen version
+//
+// It exits with 0 if all is in order, 1 if there are findings or stale files, and 2 if it is called wrongly. Findings go to
+// standard error, one per line, file:line:col: message; paths are seen from the working directory.
 package main
 
 import (

@@ -1,0 +1,140 @@
+package gen
+
+import (
+	"go/types"
+	"slices"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// form is how a value becomes the text of an id.
+type form uint8
+
+const (
+	noText form = iota
+	asIs
+	asText
+	asInt
+	asUint
+	asBool
+	byStringer
+)
+
+// checkBy reports an id of a type that has no stable text.
+func (m *method) checkBy(l *limit) {
+	form := l.by.form(m.service.unit.types)
+	name := m.typeString(l.by.typ)
+	switch {
+	case form == noText:
+		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
+	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer:
+		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
+	}
+}
+
+// hintBy says what to write in place of an id that has no text.
+func hintBy(t types.Type, text string) string {
+	if isTime(t) {
+		return "; write by=" + text + ".Unix() for its second"
+	}
+	if ptr, ok := t.Underlying().(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	if s, ok := t.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			if b, ok := f.Type().Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 {
+				return "; write one of its fields, such as by=" + text + "." + f.Name()
+			}
+		}
+	}
+	if isKind(t, types.IsFloat) {
+		return "; write by=int64(" + text + ") to count by its whole part"
+	}
+	return ""
+}
+
+// form returns how the value is made a text.
+func (e *expression) form(pkg *types.Package) form {
+	t := e.typ
+	if isKind(t, types.IsString) {
+		if types.Identical(t, types.Typ[types.String]) || types.Identical(t, types.Typ[types.UntypedString]) {
+			return asIs
+		}
+		return asText
+	}
+	if isTime(t) {
+		return noText
+	}
+	if stringer(t, e.info.Types[e.expr].Addressable(), pkg) {
+		return byStringer
+	}
+	switch {
+	case isBytes(t):
+		return asText
+	case isKind(t, types.IsUnsigned):
+		return asUint
+	case isKind(t, types.IsInteger):
+		return asInt
+	case isKind(t, types.IsBoolean):
+		return asBool
+	}
+	return noText
+}
+
+func isTime(t types.Type) bool {
+	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "time" && named.Obj().Name() == "Time"
+}
+
+func isBytes(t types.Type) bool {
+	slice, ok := t.Underlying().(*types.Slice)
+	return ok && types.Identical(slice.Elem().Underlying(), types.Typ[types.Uint8])
+}
+
+// isKind reports whether t, or every type that a type parameter may be, is a basic type of the kind.
+func isKind(t types.Type, kind types.BasicInfo) bool {
+	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
+		terms := termsOf(param.Constraint().Underlying().(*types.Interface))
+		return len(terms) > 0 && !slices.ContainsFunc(terms, func(t types.Type) bool { return !isKind(t, kind) })
+	}
+	basic, ok := t.Underlying().(*types.Basic)
+	return ok && basic.Info()&kind != 0
+}
+
+// termsOf returns the types that an interface's only union lists, nil if it has none or several.
+func termsOf(iface *types.Interface) []types.Type {
+	var terms []types.Type
+	for embedded := range iface.EmbeddedTypes() {
+		switch t := embedded.(type) {
+		case *types.Union:
+			if terms != nil {
+				return nil
+			}
+			for i := range t.Len() {
+				terms = append(terms, t.Term(i).Type())
+			}
+		default:
+			if inner, ok := t.Underlying().(*types.Interface); ok {
+				terms = append(terms, termsOf(inner)...)
+			} else {
+				terms = append(terms, t)
+			}
+		}
+	}
+	return terms
+}
+
+// stringer reports whether a value of type t has the method String() string.
+func stringer(t types.Type, addressable bool, pkg *types.Package) bool {
+	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, pkg, "String")
+	fn, ok := obj.(*types.Func)
+	if !ok || indirect {
+		return false
+	}
+	sig := fn.Signature()
+	return sig.Params().Len() == 0 && sig.Results().Len() == 1 &&
+		types.Identical(sig.Results().At(0).Type(), types.Typ[types.String])
+}
