@@ -17,21 +17,21 @@ const module = "github.com/rlgen/rlgen"
 //
 //	cmd/rlgen ──► gen ──► rules ◄── store ◄── memstore ◄── ratelimit ◄── leaves
 var layers = map[string][]string{
-	"rules":                        {},
-	"gen":                          {"rules", "golang.org/x/tools"},
-	"cmd/rlgen":                    {"gen", "rules"},
-	"ratelimit/store":              {"rules"},
-	"ratelimit/memstore":           {"rules", "ratelimit/store"},
-	"ratelimit":                    {"rules", "ratelimit/store", "ratelimit/memstore"},
-	"ratelimit/storetest":          {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
-	"testdata/traces":              {},
-	"ratelimit/redisstore":         {"rules", "ratelimit/store", "github.com/redis/go-redis/v9"},
-	"ratelimit/embedded":           {"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"},
-	"ratelimit/httplimit":          {"rules", "ratelimit", "ratelimit/store"},
-	"ratelimit/ratelimittest":      {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore"},
-	"ratelimit/ratelimitfx":        {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
-	"ratelimit/ratelimitwire":      {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "github.com/redis/go-redis/v9", "github.com/google/wire"},
-	"ratelimit/internal/redistest": {"github.com/redis/go-redis/v9"},
+	"rules":                         {},
+	"gen":                           {"rules", "golang.org/x/tools"},
+	"cmd/rlgen":                     {"gen", "rules"},
+	"ratelimit/store":               {"rules"},
+	"ratelimit/memstore":            {"rules", "ratelimit/store"},
+	"ratelimit":                     {"rules", "ratelimit/store", "ratelimit/memstore"},
+	"ratelimit/storetest":           {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
+	"testdata/traces":               {},
+	"ratelimit/redisstore":          {"rules", "ratelimit/store", "github.com/redis/go-redis/v9"},
+	"ratelimit/embedded":            {"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"},
+	"ratelimit/httplimit":           {"rules", "ratelimit", "ratelimit/store"},
+	"ratelimit/ratelimittest":       {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore"},
+	"ratelimit/ratelimitfx":         {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
+	"ratelimit/ratelimitwire":       {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "github.com/redis/go-redis/v9", "github.com/google/wire"},
+	"ratelimit/storetest/redistest": {"github.com/redis/go-redis/v9"},
 }
 
 func TestImports(t *testing.T) {

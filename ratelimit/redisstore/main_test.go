@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/rlgen/rlgen/ratelimit/internal/redistest"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
 func TestMain(m *testing.M) {

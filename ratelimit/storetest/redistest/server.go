@@ -88,6 +88,14 @@ func (s *Server) Kill(t testing.TB) {
 	}
 }
 
+// Restart starts a server that [Server.Kill] has ended, on the same port, with nothing of what it held.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.process.restart(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s *Server) signal(t testing.TB, name string) {
 	t.Helper()
 	if err := s.process.signal(name); err != nil {

@@ -30,6 +30,7 @@ const guard = `"$@" >server.log 2>&1 & echo $!; read line; kill -9 $!; wait`
 // process is one server.
 type process struct {
 	port  int
+	args  []string
 	pid   int
 	dir   string
 	guard *exec.Cmd
@@ -69,8 +70,8 @@ func run(port int, args arguments) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{port: port, dir: dir}
-	if err := p.launch(args(port, dir)); err != nil {
+	p := &process{port: port, args: args(port, dir), dir: dir}
+	if err := p.launch(); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
@@ -81,8 +82,8 @@ func run(port int, args arguments) (*process, error) {
 	return p, nil
 }
 
-func (p *process) launch(args []string) error {
-	p.guard = exec.Command("sh", append([]string{"-c", guard, "sh", "redis-server"}, args...)...)
+func (p *process) launch() error {
+	p.guard = exec.Command("sh", append([]string{"-c", guard, "sh", "redis-server"}, p.args...)...)
 	p.guard.Dir = p.dir
 	stdin, err := p.guard.StdinPipe()
 	if err != nil {
@@ -132,9 +133,23 @@ func (p *process) signal(name string) error {
 }
 
 func (p *process) stop() {
+	p.end()
+	os.RemoveAll(p.dir)
+}
+
+// end ends the server and its guard.
+func (p *process) end() {
 	p.stdin.Close()
 	p.guard.Wait()
-	os.RemoveAll(p.dir)
+}
+
+// restart starts a server that has ended, on the same port.
+func (p *process) restart() error {
+	p.end()
+	if err := p.launch(); err != nil {
+		return err
+	}
+	return p.ready()
 }
 
 // freePort returns a port that nobody listens on, nor on the one 10,000 above it, and that the system does not

@@ -1,4 +1,4 @@
-package storetest_test
+package memstore_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest"
 )
 
-func TestMemstore(t *testing.T) {
+func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		clock := storetest.NewClock()
 		return storetest.Subject{Store: memstore.New(memstore.WithClock(clock.Now)), Clock: clock}
