@@ -57,7 +57,8 @@ cost wants an integer, when a bool. Results and the receiver are not in scope.
 	tags_linux.go  -> tags_ratelimit_linux.go
 	in_test.go     -> in_ratelimit_test.go
 
-and ratelimit_fx.go, ratelimit_wire.go for the package. An unchanged file is not touched. A file with
+and ratelimit_fx.go, ratelimit_wire.go for the package. Files for other platforms and build tags are
+checked and generated from any platform. An unchanged file is not touched. A file with
 rlgen's header that nothing makes any longer is removed. Nothing is written while there are errors.
 `},
 	{"di", `-di=fx (default) generates RateLimitModule, -di=wire RateLimitSet, -di=fx,wire both, -di=none neither.
