@@ -59,6 +59,7 @@ func counts(url string) fx.Option {
 		if err != nil {
 			return nil, fmt.Errorf("REDIS_URL: %w; want redis://host:port", err)
 		}
+		opts.DialerRetries = 1 // while Redis is down, learn so at once: the limits' onfail takes over
 		client := redis.NewClient(opts)
 		lc.Append(fx.StopHook(client.Close))
 		return client, nil
