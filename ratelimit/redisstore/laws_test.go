@@ -7,9 +7,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
 // heldClock opens stores that ask client under a clock that the test moves: the script reads it in place of TIME.
