@@ -1,0 +1,43 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The handler that wire made serves the limited orders, and no raw ones.
+func TestHandler(t *testing.T) {
+	client, stop, err := connect("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	handler, err := newHandler(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{201, 201, 201, 429} {
+		req := httptest.NewRequest("POST", "/orders", strings.NewReader(`{"item":"tea"}`))
+		req.Header.Set("X-User", "alice")
+		rec := httptest.NewRecorder()
+		handler.ServeHTTP(rec, req)
+		if rec.Code != want {
+			t.Errorf("order %d: status %d, want %d: %s", i+1, rec.Code, want, rec.Body)
+		}
+		if retry := rec.Header().Get("Retry-After"); (rec.Code == http.StatusTooManyRequests) != (retry != "") {
+			t.Errorf("order %d: status %d with Retry-After %q", i+1, rec.Code, retry)
+		}
+	}
+}
+
+func TestConnectRefuses(t *testing.T) {
+	if _, _, err := connect("localhost"); err == nil || !strings.Contains(err.Error(), "want redis://host:port") {
+		t.Errorf("connect = %v, want an error that says what to write", err)
+	}
+}
