@@ -35,9 +35,10 @@ func (l *slidingLog) ask(now int64, rule rules.Rule, cost int64) store.RuleOutco
 		out.ResetAfter = micros(live[len(live)-1].at + window - now)
 	}
 	switch {
-	case cost == 0 || used+cost <= rule.Count:
+	case cost == 0:
 	case cost > rule.Count:
 		out.RetryAfter = store.Never
+	case used+cost <= rule.Count:
 	default:
 		excess := used + cost - rule.Count
 		for _, a := range live {

@@ -17,6 +17,7 @@ import (
 // closing. The zero Store is not valid; [New] makes one.
 type Store struct {
 	clock  func() time.Time
+	most   int // keys of one shard
 	seed   maphash.Seed
 	ids    atomic.Uint64
 	shards [shardCount]shard
@@ -35,9 +36,19 @@ func WithClock(clock func() time.Time) Option {
 	return optionFunc(func(s *Store) { s.clock = clock })
 }
 
+// DefaultMaxKeys is how many keys a store holds at most unless [WithMaxKeys] says otherwise.
+const DefaultMaxKeys = 1 << 20
+
+// WithMaxKeys sets how many keys the store holds at most, 64 or more; the default is [DefaultMaxKeys]. A new key beyond that takes the
+// place of one that is about to expire, whose id then has its whole count again: raise it where more ids than that call
+// within the longest window.
+func WithMaxKeys(n int) Option {
+	return optionFunc(func(s *Store) { s.most = max(1, n/shardCount) })
+}
+
 // New returns an empty store.
 func New(opts ...Option) *Store {
-	s := &Store{clock: monotonic(), seed: maphash.MakeSeed()}
+	s := &Store{clock: monotonic(), most: DefaultMaxKeys / shardCount, seed: maphash.MakeSeed()}
 	for _, o := range opts {
 		o.apply(s)
 	}
@@ -52,14 +63,14 @@ func monotonic() func() time.Time {
 
 // Take decides one call. It never waits, and fails only if ctx is done or a request is not valid.
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
-	if err := ctx.Err(); err != nil {
-		return store.Outcome{}, context.Cause(ctx)
+	if err := store.Ended(ctx); err != nil {
+		return store.Outcome{}, err
+	}
+	if err := validate(requests); err != nil {
+		return store.Outcome{}, &store.Error{Class: store.Misconfigured, Err: err}
 	}
 	answers := 0
 	for i := range requests {
-		if err := validate(&requests[i]); err != nil {
-			return store.Outcome{}, &store.Error{Class: store.Misconfigured, Err: err}
-		}
 		answers += len(requests[i].Rules)
 	}
 
@@ -89,7 +100,7 @@ func (s *Store) charge(now int64, requests []store.Request, answers []store.Rule
 	for i := range requests {
 		req := &requests[i]
 		if req.Cost > 0 {
-			s.shardOf(req.Key).charge(now, req, receipt.ID)
+			s.shardOf(req.Key).charge(now, req, receipt.ID, s.most)
 			for j, rule := range req.Rules {
 				answers[j].Remaining -= req.Cost
 				answers[j].ResetAfter = max(answers[j].ResetAfter, rule.Window)
@@ -113,16 +124,13 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	return nil
 }
 
-func validate(req *store.Request) error {
-	switch {
-	case req.Cost < 0:
-		return fmt.Errorf("key %q: cost %d, want 0 or more", req.Key, req.Cost)
-	case len(req.Rules) == 0:
-		return fmt.Errorf("key %q: no rule, want one or more", req.Key)
-	case req.Algorithm != rules.SlidingLog:
-		return fmt.Errorf("key %q: algorithm %d, want %d (sliding-log)", req.Key, req.Algorithm, rules.SlidingLog)
+func validate(requests []store.Request) error {
+	for i := range requests {
+		if a := requests[i].Algorithm; a != rules.SlidingLog {
+			return fmt.Errorf("limit %d of the call: algorithm %d, want %d (sliding-log)", i+1, a, rules.SlidingLog)
+		}
 	}
-	return nil
+	return store.Validate(requests)
 }
 
 const shardCount = 64
@@ -148,8 +156,8 @@ func (sh *shard) log(key string, now int64) *slidingLog {
 }
 
 // charge charges req at now, and drops a few expired entries, so that what is written pays for what is removed.
-func (sh *shard) charge(now int64, req *store.Request, id uint64) {
-	sh.sweep(now)
+func (sh *shard) charge(now int64, req *store.Request, id uint64, most int) {
+	sh.sweep(now, req.Key, most)
 	e, ok := sh.entries[req.Key]
 	if !ok || e.expires <= now {
 		if sh.entries == nil {
@@ -162,16 +170,24 @@ func (sh *shard) charge(now int64, req *store.Request, id uint64) {
 	e.expires = max(e.expires, now+longest(req.Rules).Microseconds())
 }
 
-// sweep looks at a few entries, each time others, and drops those that have expired.
-func (sh *shard) sweep(now int64) {
+// sweep looks at a few entries, each time others, and drops those that have expired. If the shard is then full and key
+// is new to it, it drops the one of them that expires first.
+func (sh *shard) sweep(now int64, key string, most int) {
+	var first string
+	var expires int64
 	looked := 0
-	for key, e := range sh.entries {
+	for k, e := range sh.entries {
 		if e.expires <= now {
-			delete(sh.entries, key)
+			delete(sh.entries, k)
+		} else if k != key && (first == "" || e.expires < expires) {
+			first, expires = k, e.expires
 		}
-		if looked++; looked == 4 {
-			return
+		if looked++; looked == 8 {
+			break
 		}
+	}
+	if _, known := sh.entries[key]; !known && len(sh.entries) >= most {
+		delete(sh.entries, first)
 	}
 }
 

@@ -30,6 +30,21 @@ func TestExpiredKeysAreDropped(t *testing.T) {
 	}
 }
 
+// An attack by ever new ids with a long window makes the store forget, not grow.
+func TestMaxKeys(t *testing.T) {
+	s := memstore.New(memstore.WithMaxKeys(6400))
+	rs := []rules.Rule{{Count: 1, Window: time.Hour}}
+	for i := range 100_000 {
+		out, err := s.Take(context.Background(), []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
+		if err != nil || !out.Allowed {
+			t.Fatalf("Take of a new id = %+v, %v, want it allowed", out, err)
+		}
+	}
+	if n := s.Len(); n != 6400 {
+		t.Errorf("after 100,000 ids the store holds %d, want 6400", n)
+	}
+}
+
 func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 	rs := []rules.Rule{{Count: 1, Window: time.Second}}
 	for _, test := range []struct {
@@ -37,9 +52,9 @@ func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 		req  store.Request
 		want string
 	}{
-		{"negative cost", store.Request{Key: "k", Rules: rs, Cost: -1}, `misconfigured: key "k": cost -1, want 0 or more`},
-		{"no rule", store.Request{Key: "k", Cost: 1}, `misconfigured: key "k": no rule, want one or more`},
-		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: key "k": algorithm 200, want 0 (sliding-log)`},
+		{"negative cost", store.Request{Key: "k", Rules: rs, Cost: -1}, `misconfigured: limit 1 of the call: cost -1, want 0 or more`},
+		{"no rule", store.Request{Key: "k", Cost: 1}, `misconfigured: limit 1 of the call has no rule, want one or more`},
+		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: limit 1 of the call: algorithm 200, want 0 (sliding-log)`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := memstore.New().Take(context.Background(), []store.Request{test.req}, false)

@@ -23,7 +23,8 @@ type Store interface {
 	Take(ctx context.Context, requests []Request, detail bool) (Outcome, error)
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made. Giving back twice, or
-	// after the permits have left their windows, does nothing.
+	// after the permits have left their windows, does nothing. It goes ahead even where ctx, which is mostly the context of a
+	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 }
 
