@@ -85,21 +85,8 @@ type candidate struct {
 
 // nearMiss returns the problem if comment[at:end] is nearly a directive.
 func nearMiss(comment string, at, end int, block bool) *Error {
-	text := strings.TrimRight(comment[at:end], " \t\r")
-	if !strings.ContainsAny(text, "rR") {
-		return nil
-	}
-	m := mangled.FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	c := candidate{lead: m[1], sigil: m[2], word: m[3], sep: m[4], name: m[5], rest: m[6], block: block}
-	if !c.alike() && distance(strings.ToLower(c.word), "ratelimit") > 2 {
-		return nil
-	}
-	c.meant = Suggest(c.name, directiveNames)
-	c.known = strings.EqualFold(c.meant, c.name) && c.name != ""
-	if !c.near() {
+	c, text := findCandidate(comment, at, end, block)
+	if c == nil {
 		return nil
 	}
 	column, text := at+len(c.lead)+1, text[len(c.lead):]
@@ -107,6 +94,28 @@ func nearMiss(comment string, at, end int, block bool) *Error {
 		column, text = 1+common(comment, Namespace+c.meant), strings.TrimRight(comment, " \t\r")
 	}
 	return &Error{column, fmt.Sprintf("found %q, want %s; %s", text, strings.Join(c.wants(), " and "), c.mend())}
+}
+
+// findCandidate returns comment[at:end] in its parts if it is nearly a directive, and without the blanks at its end.
+func findCandidate(comment string, at, end int, block bool) (*candidate, string) {
+	text := strings.TrimRight(comment[at:end], " \t\r")
+	if !strings.ContainsAny(text, "rR") {
+		return nil, ""
+	}
+	m := mangled.FindStringSubmatch(text)
+	if m == nil {
+		return nil, ""
+	}
+	c := &candidate{lead: m[1], sigil: m[2], word: m[3], sep: m[4], name: m[5], rest: m[6], block: block}
+	if !c.alike() && distance(strings.ToLower(c.word), "ratelimit") > 2 {
+		return nil, ""
+	}
+	c.meant = Suggest(c.name, directiveNames)
+	c.known = strings.EqualFold(c.meant, c.name) && c.name != ""
+	if !c.near() {
+		return nil, ""
+	}
+	return c, text
 }
 
 // near reports whether the line is rather a mangled directive than prose.
@@ -167,14 +176,20 @@ func (c *candidate) wants() []string {
 	return wants
 }
 
-// mend says what to write instead.
-func (c *candidate) mend() string {
+// meantLine returns the directive that the line was probably meant to be, if that is one without problems.
+func (c *candidate) meantLine() (string, bool) {
 	rest := c.rest
 	if strings.ContainsAny(c.sep, "([") {
 		rest = strings.TrimRight(rest, ")]")
 	}
 	text := strings.TrimSpace(Namespace + c.meant + " " + strings.TrimLeft(rest, " \t,:=("))
-	if _, err := parseExact(text); err == nil && c.meant != "" {
+	_, err := parseExact(text)
+	return text, err == nil && c.meant != ""
+}
+
+// mend says what to write instead.
+func (c *candidate) mend() string {
+	if text, ok := c.meantLine(); ok {
 		return fmt.Sprintf("write %q", text)
 	}
 	example, ok := findDirective(c.meant)
