@@ -12,7 +12,8 @@ import (
 type Decision struct {
 	// Policy is what stands over the method that was called.
 	Policy *rules.Policy
-	// Allowed says whether the call may proceed. If not, nothing was charged.
+	// Allowed says whether the call may proceed. A call that was decided and denied is charged to no limit; one that was not
+	// decided, because the store's answer was lost, may have been charged.
 	Allowed bool
 	// RetryAfter is how long until the same call would pass if nobody else called: the longest wait of all the
 	// rules that deny it, zero if it is allowed.
@@ -82,8 +83,8 @@ func (s Source) String() string {
 // Observer is told of every decision. Observe runs on the caller's goroutine before the call goes on, so it is to
 // return at once; it is called concurrently.
 type Observer interface {
-	// Observe gets the decision and the error that the caller gets, nil if the call may proceed. Where the error came
-	// before any decision (no identity, a cost that no limit can meet, a done context), d has no limits.
+	// Observe gets the decision and the error that the caller gets, nil if the call may proceed. Where the error is another than
+	// [ErrExceeded], there was no decision, and d has no limits.
 	Observe(ctx context.Context, d *Decision, err error)
 }
 

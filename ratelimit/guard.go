@@ -19,6 +19,7 @@ type Guard struct {
 	limiter *Limiter
 	policy  *rules.Policy
 	limits  []limit
+	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
 }
 
 // limit is a limit of the policy, prepared.
@@ -30,7 +31,7 @@ type limit struct {
 }
 
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
-// other classes. It takes no inputs, or one for each limit of the policy, in its order.
+// other classes. It takes one input for each limit of the policy, in its order; or none, where no limit has by, cost or when.
 //
 // The identity is that of ctx. If ctx is done, the error is its cause and nothing is sent; if ctx ends while the store
 // is asked, the call may have been charged.
@@ -70,7 +71,7 @@ func (g *Guard) denied(d *Decision) error {
 // decide takes one call through identity, key, store and fallback to its decision.
 func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, Permit, error) {
 	d := Decision{Policy: g.policy}
-	if len(g.limiter.observers) == 0 {
+	if !detail {
 		permit, err := g.ask(ctx, in, detail, &d)
 		return d, permit, err
 	}
@@ -88,8 +89,8 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, 
 }
 
 func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (Permit, error) {
-	if ctx.Err() != nil {
-		return Permit{}, g.ended(ctx)
+	if err := store.Ended(ctx); err != nil {
+		return Permit{}, g.ended(err)
 	}
 	c, err := g.call(ctx, in)
 	if err != nil {
@@ -102,11 +103,11 @@ func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (
 	from := g.limiter.store
 	outcome, err := from.Take(ctx, c.requests, detail)
 	if err == nil {
-		g.limiter.outage.decided(g.limiter.log)
+		g.limiter.health.decided(g.limiter.log)
 		return g.answer(d, c, from, SourceStore, outcome)
 	}
-	if ctx.Err() != nil {
-		return Permit{}, g.ended(ctx)
+	if err := store.Ended(ctx); err != nil {
+		return Permit{}, g.ended(err)
 	}
 	return g.withoutStore(ctx, c, err, detail, d)
 }
@@ -128,7 +129,7 @@ func (c call) rules() int {
 
 // call makes the requests of one call.
 func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
-	if len(in) != 0 && len(in) != len(g.limits) {
+	if len(in) != len(g.limits) && (len(in) != 0 || g.inputs) {
 		return call{}, g.fail(-1, ErrMisconfigured,
 			fmt.Errorf("the wrapper gives %d inputs for %d limits, want it generated again", len(in), len(g.limits)))
 	}
@@ -187,13 +188,14 @@ func (l *limit) id(who identity, in *Input) string {
 
 // withoutStore decides a call that the store could not decide because of err, as each limit's onfail says.
 func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool, d *Decision) (Permit, error) {
-	var failed *store.Error
-	if errors.As(err, &failed) && failed.Class == store.Misconfigured {
+	if misconfigured(err) {
+		g.limiter.health.refused(g.limiter.log, err)
 		return Permit{}, g.fail(-1, ErrMisconfigured, err)
 	}
-	g.limiter.outage.failed(g.limiter.log, err)
+	g.limiter.health.failed(g.limiter.log, err)
 	d.Degraded = err
 	var alone call
+	var asked []int64 // the cost that each limit of alone was asked for
 	var open []LimitDecision
 	for n, i := range c.indexes {
 		l, req := &g.limits[i], c.requests[n]
@@ -203,25 +205,48 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool
 		case rules.FailOpen:
 			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
 		default:
+			asked = append(asked, req.Cost)
 			req.Rules = l.share
 			req.Cost = min(req.Cost, smallest(l.share)) // what the whole fleet may allow, this process may not hold back for ever
 			alone.requests = append(alone.requests, req)
 			alone.indexes = append(alone.indexes, i)
 		}
 	}
-	d.Allowed = true
-	var permit Permit
-	if len(alone.requests) > 0 {
-		outcome, err := g.limiter.local.Take(ctx, alone.requests, detail)
-		if err != nil {
-			return Permit{}, g.fail(-1, ErrUnavailable, errors.Join(d.Degraded, err))
-		}
-		if permit, err = g.answer(d, alone, g.limiter.local, SourceLocal, outcome); err != nil {
-			return Permit{}, err
-		}
+	permit, err := g.takeLocal(ctx, alone, detail, d)
+	if err != nil {
+		return Permit{}, err
+	}
+	for n := range asked {
+		d.Limits[n].Cost = asked[n]
 	}
 	d.merge(open)
 	return permit, nil
+}
+
+// takeLocal decides c by this process alone.
+func (g *Guard) takeLocal(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
+	if len(c.requests) == 0 {
+		d.Allowed = true
+		return Permit{}, nil
+	}
+	outcome, err := g.limiter.local.Take(ctx, c.requests, detail)
+	if err == nil {
+		return g.answer(d, c, g.limiter.local, SourceLocal, outcome)
+	}
+	if err := store.Ended(ctx); err != nil {
+		return Permit{}, g.ended(err)
+	}
+	class := ErrUnavailable
+	if misconfigured(err) {
+		class = ErrMisconfigured
+	}
+	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
+}
+
+// misconfigured reports whether err is one that somebody must mend.
+func misconfigured(err error) bool {
+	var failed *store.Error
+	return errors.As(err, &failed) && failed.Class == store.Misconfigured
 }
 
 // answer writes the outcome of c into d.
@@ -269,11 +294,7 @@ func (g *Guard) fail(limit int, class, cause error) error {
 	return &callError{policy: g.policy, limit: limit, class: class, cause: cause}
 }
 
-// ended is the error of a call whose context is done.
-func (g *Guard) ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = errors.Join(err, cause)
-	}
+// ended is the error of a call whose context has ended with err.
+func (g *Guard) ended(err error) error {
 	return fmt.Errorf("%s %s: %w", g.policy.Type, g.policy.Method, err)
 }

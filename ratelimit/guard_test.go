@@ -141,6 +141,9 @@ func TestKeys(t *testing.T) {
 		{"v4", rules.Limit{Kind: rules.IP}, ids{ip: "203.0.113.7"}, "rl:ip=203.0.113.7:shop.Orders-Create"},
 		{"v4 in v6", rules.Limit{Kind: rules.IP}, ids{ip: "::ffff:203.0.113.7"}, "rl:ip=203.0.113.7:shop.Orders-Create"},
 		{"v6 by its /64", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:2:3:4:5:6"}, "rl:ip=2001%3Adb8%3A1%3A2%3A%3A:shop.Orders-Create"},
+		{"v6 with bit 65 set", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:2:8000::"}, "rl:ip=2001%3Adb8%3A1%3A2%3A%3A:shop.Orders-Create"},
+		{"v6 with bit 64 set", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:3::"}, "rl:ip=2001%3Adb8%3A1%3A3%3A%3A:shop.Orders-Create"},
+		{"v6 in brackets by an expression", rules.Limit{Kind: rules.IP, By: "addr"}, ids{key: "[2001:db8::1]"}, "rl:ip=2001%3Adb8%3A%3A:shop.Orders-Create"},
 		{"v6 with a zone", rules.Limit{Kind: rules.IP}, ids{ip: "fe80::1%eth0:{x}"}, "rl:ip=fe80%3A%3A:shop.Orders-Create"},
 		{"global", rules.Limit{Kind: rules.Global}, ids{}, "rl:global:shop.Orders-Create"},
 		{"key", rules.Limit{Kind: rules.Key, By: "id"}, ids{key: "A-1"}, "rl:key=A-1:shop.Orders-Create"},
@@ -237,6 +240,10 @@ func TestInputsThatDoNotFitThePolicyAreAnError(t *testing.T) {
 	if _, err := guard.Take(alice(), ratelimit.Input{}, ratelimit.Input{}); !errors.Is(err, ratelimit.ErrMisconfigured) {
 		t.Errorf("Take with two inputs for one limit = %v, want ErrMisconfigured", err)
 	}
+	guard = limiter(t, memstore.New()).Guard(create(rules.Limit{Kind: rules.Key, By: "id", Missing: rules.MissingAllow, Rules: per(1, time.Minute)}))
+	if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrMisconfigured) {
+		t.Errorf("Take without the input of a limit with by = %v, want ErrMisconfigured", err)
+	}
 }
 
 func TestDoneContextAsksNobody(t *testing.T) {
@@ -246,6 +253,9 @@ func TestDoneContextAsksNobody(t *testing.T) {
 	s := memstore.New()
 	guard := limiter(t, s).Guard(create(rules.Limit{Kind: rules.User, Rules: per(1, time.Minute)}))
 	_, err := guard.Take(ctx)
+	if want := "shop.Orders Create: context canceled: the client hung up"; err == nil || err.Error() != want {
+		t.Errorf("Take = %v, want %s", err, want)
+	}
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 		t.Errorf("Take = %v, want context.Canceled and its cause", err)
 	}
@@ -304,6 +314,7 @@ func TestObserverSeesWhatTheCallerGets(t *testing.T) {
 func TestGuardPanicsOnWiringMistakes(t *testing.T) {
 	l := limiter(t, memstore.New())
 	l.Guard(create(rules.Limit{Kind: rules.User, Bucket: "writes", Rules: per(1, time.Second)}))
+	l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "List", Limits: []rules.Limit{{Kind: rules.IP, Rules: per(1, time.Second)}}})
 	for _, test := range []struct {
 		name    string
 		limiter *ratelimit.Limiter
@@ -317,7 +328,11 @@ func TestGuardPanicsOnWiringMistakes(t *testing.T) {
 			"ratelimit: two types are called shop.Orders, in example.com/shop and in example.com/other/shop, and would share their counts: rename one of them or its package"},
 		{"a bucket under two rules", l,
 			&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Get", Limits: []rules.Limit{{Kind: rules.User, Bucket: "writes", Rules: per(2, time.Second)}}},
-			`ratelimit: shop.Orders Get has the rules [2,1s] in the bucket "writes", where another method has [1,1s]: give both the same rules, or other buckets`},
+			"ratelimit: shop.Orders Get has the rules [2,1s] under the key rl:user=<id>:writes, where another limit has [1,1s]: give both the same rules, or other buckets"},
+		{"a bucket that is another method's own", l,
+			&rules.Policy{Package: "example.com/shop", Type: "shop.Users", Method: "Get", Limits: []rules.Limit{{Kind: rules.IP, Bucket: "shop.Orders-List", Rules: per(5, time.Second)}}},
+			"ratelimit: shop.Users Get has the rules [5,1s] under the key rl:ip=<addr>:shop.Orders-List, where another limit has [1,1s]: give both the same rules, or other buckets"},
+		{"no policy", l, nil, "ratelimit: a nil *rules.Policy, want the one of a method"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			defer func() {
@@ -338,6 +353,9 @@ func TestNewRefuses(t *testing.T) {
 		want  string
 	}{
 		{"no store", nil, nil, "ratelimit: no store: want one of redisstore.New, memstore.New or your own"},
+		{"a nil *Store", (*memstore.Store)(nil), nil, "ratelimit: no store: want one of redisstore.New, memstore.New or your own"},
+		{"nil local store", memstore.New(), []ratelimit.Option{ratelimit.WithLocal(nil)},
+			"ratelimit: a nil local store, want one, or no WithLocal for one in memory"},
 		{"no instances", memstore.New(), []ratelimit.Option{ratelimit.WithInstances(0)}, "ratelimit: 0 instances, want 1 or more"},
 		{"no logger", memstore.New(), []ratelimit.Option{ratelimit.WithLogger(nil)},
 			"ratelimit: no logger: want WithLogger with one, or no WithLogger for slog.Default"},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/netip"
+	"strings"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -76,8 +77,11 @@ func addrID(addr netip.Addr) string {
 	return addr.String()
 }
 
-// parseAddrID is [addrID] of an address in text form, with or without a port; empty if it is none.
+// parseAddrID is [addrID] of an address in text form, with or without a port and brackets; empty if it is none.
 func parseAddrID(text string) string {
+	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
+		text = strings.TrimSuffix(inner, "]")
+	}
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addrID(addr)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -15,17 +16,18 @@ import (
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
 // use, starts no goroutine, and does not close its store. The zero Limiter is not valid.
 type Limiter struct {
-	store     store.Store
-	local     store.Store
-	observers []Observer
-	log       *slog.Logger
-	instances int
-	secret    []byte
-	outage    outage
+	store      store.Store
+	local      store.Store
+	localGiven bool
+	observers  []Observer
+	log        *slog.Logger
+	instances  int
+	secret     []byte
+	health     health
 
-	mu      sync.Mutex
-	types   map[string]string       // the package of each type, by "orders.Orders"
-	buckets map[string][]rules.Rule // the rules of each bucket that methods share
+	mu    sync.Mutex
+	types map[string]string       // the package of each type, by "orders.Orders"
+	keys  map[string][]rules.Rule // the rules that count under each key, by its template
 }
 
 // New returns a limiter that decides by s.
@@ -35,16 +37,18 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		log:       slog.Default(),
 		instances: 1,
 		types:     make(map[string]string),
-		buckets:   make(map[string][]rules.Rule),
+		keys:      make(map[string][]rules.Rule),
 	}
 	for _, o := range opts {
 		o.apply(l)
 	}
 	switch {
-	case s == nil:
+	case isNil(s):
 		return nil, errors.New("ratelimit: no store: want one of redisstore.New, memstore.New or your own")
 	case l.instances < 1:
 		return nil, fmt.Errorf("ratelimit: %d instances, want 1 or more", l.instances)
+	case l.localGiven && isNil(l.local):
+		return nil, errors.New("ratelimit: a nil local store, want one, or no WithLocal for one in memory")
 	case slices.Contains(l.observers, nil):
 		return nil, errors.New("ratelimit: a nil Observer, want one, or no WithObserver")
 	case l.log == nil:
@@ -72,6 +76,9 @@ func (l *Limiter) Guard(p *rules.Policy) *Guard {
 // that does not validate, two types that would share their counts because they have one name in packages of one name, or
 // methods that share a bucket under different rules.
 func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
+	if p == nil {
+		return nil, errors.New("ratelimit: a nil *rules.Policy, want the one of a method")
+	}
 	if l == nil {
 		return nil, fmt.Errorf("ratelimit: %s %s is given a nil *Limiter: make one with ratelimit.New", p.Type, p.Method)
 	}
@@ -84,6 +91,7 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
 	for i := range p.Limits {
 		g.limits[i] = l.prepare(p, i)
+		g.inputs = g.inputs || p.Limits[i].By != "" || p.Limits[i].Cost != "" || p.Limits[i].When != ""
 	}
 	return g, nil
 }
@@ -98,17 +106,20 @@ func (l *Limiter) register(p *rules.Policy) error {
 	}
 	l.types[p.Type] = p.Package
 	for i := range p.Limits {
-		if p.Limits[i].Bucket == "" {
-			continue
+		key := p.KeyTemplate(i)
+		if other, ok := l.keys[key]; ok && !slices.Equal(other, p.Limits[i].Rules) {
+			return fmt.Errorf("%s %s has the rules %v under the key %s, where another limit has %v: give both the same rules, or other buckets",
+				p.Type, p.Method, p.Limits[i].Rules, key, other)
 		}
-		template := p.KeyTemplate(i)
-		if other, ok := l.buckets[template]; ok && !slices.Equal(other, p.Limits[i].Rules) {
-			return fmt.Errorf("%s %s has the rules %v in the bucket %q, where another method has %v: give both the same rules, or other buckets",
-				p.Type, p.Method, p.Limits[i].Rules, p.Limits[i].Bucket, other)
-		}
-		l.buckets[template] = p.Limits[i].Rules
+		l.keys[key] = p.Limits[i].Rules
 	}
 	return nil
+}
+
+// isNil reports whether s is nil, or a nil pointer, on which every call would panic.
+func isNil(s store.Store) bool {
+	v := reflect.ValueOf(s)
+	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // prepare does for one limit what need not be done at each call.

@@ -109,6 +109,119 @@ func TestDegradedDecisionsAreMarked(t *testing.T) {
 	}
 }
 
+// A limit that says closed keeps the call from all limits, those that this process could have decided alone too.
+func TestClosedChargesNothing(t *testing.T) {
+	alone := memstore.New()
+	guard := limiter(t, failing(store.Unavailable), ratelimit.WithLocal(alone), ratelimit.WithLogger(slog.New(slog.DiscardHandler))).Guard(create(
+		rules.Limit{Kind: rules.User, Rules: per(5, time.Hour)},
+		rules.Limit{Kind: rules.Global, Rules: per(5, time.Hour), OnFail: rules.FailClosed},
+	))
+	if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrUnavailable) {
+		t.Errorf("Take = %v, want ErrUnavailable", err)
+	}
+	if n := alone.Len(); n != 0 {
+		t.Errorf("the local store has %d keys, want 0", n)
+	}
+}
+
+// hangUp is a store that fails, and whose caller gives up meanwhile.
+type hangUp struct {
+	store.Store
+	cancel func()
+}
+
+func (s hangUp) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
+	s.cancel()
+	return store.Outcome{}, &store.Error{Class: store.Unavailable, Err: errors.New("no")}
+}
+
+// What a caller who gives up gets is the context's error, whenever that happens, and nothing is decided in its place.
+func TestCallerGivesUp(t *testing.T) {
+	for _, when := range []string{"while the store is asked", "while this process decides"} {
+		t.Run(when, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(alice())
+			defer cancel()
+			alone := memstore.New()
+			var s, local store.Store = failing(store.Unavailable), hangUp{cancel: cancel}
+			if when == "while the store is asked" {
+				s, local = hangUp{cancel: cancel}, alone
+			}
+			rec := &recorder{}
+			guard := limiter(t, s, ratelimit.WithLocal(local), ratelimit.WithObserver(rec), ratelimit.WithLogger(slog.New(slog.DiscardHandler))).Guard(
+				create(rules.Limit{Kind: rules.User, Rules: per(5, time.Hour)}))
+			_, err := guard.Take(ctx)
+			if !errors.Is(err, context.Canceled) || errors.Is(err, ratelimit.ErrUnavailable) {
+				t.Errorf("Take = %v, want context.Canceled and not ErrUnavailable", err)
+			}
+			if rec.decisions[0].Allowed {
+				t.Error("the observer saw an allowed call")
+			}
+			if n := alone.Len(); n != 0 {
+				t.Errorf("the local store has %d keys, want 0", n)
+			}
+		})
+	}
+}
+
+// A local store that cannot decide either is no reason to let the call pass.
+func TestLocalStoreFails(t *testing.T) {
+	for class, want := range map[store.Class]error{
+		store.Unavailable:   ratelimit.ErrUnavailable,
+		store.Misconfigured: ratelimit.ErrMisconfigured,
+	} {
+		t.Run(class.String(), func(t *testing.T) {
+			guard := limiter(t, failing(store.Unavailable), ratelimit.WithLocal(failing(class)), ratelimit.WithLogger(slog.New(slog.DiscardHandler))).Guard(
+				create(rules.Limit{Kind: rules.User, Rules: per(5, time.Hour)}))
+			d, _, err := guard.Decide(alice())
+			if !errors.Is(err, want) || d.Allowed {
+				t.Errorf("Decide = allowed %t, %v, want %v", d.Allowed, err, want)
+			}
+		})
+	}
+}
+
+// The decision says what the call asked for, not what this process's share made of it.
+func TestDegradedDecisionHasTheAskedCost(t *testing.T) {
+	guard := limiter(t, failing(store.Unavailable), ratelimit.WithInstances(10), ratelimit.WithLogger(slog.New(slog.DiscardHandler))).Guard(create(
+		rules.Limit{Kind: rules.Global, Rules: per(10, time.Hour), OnFail: rules.FailOpen},
+		rules.Limit{Kind: rules.User, Rules: per(10, time.Hour)}))
+	var in [2]ratelimit.Input
+	in[1].Cost(8)
+	d, _, err := guard.Decide(alice(), in[:]...)
+	if err != nil || d.Limits[1].Cost != 8 {
+		t.Errorf("Decide = %+v, %v, want a cost of 8", d.Limits, err)
+	}
+	if d.Elapsed <= 0 {
+		t.Errorf("Elapsed = %v, want the time it took", d.Elapsed)
+	}
+}
+
+func TestRefusalIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := failing(store.Misconfigured)
+		guard := limiter(t, s, ratelimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Guard(
+			create(rules.Limit{Kind: rules.User, Rules: per(1000, time.Hour), OnFail: rules.FailOpen}))
+		for range 100 {
+			if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrMisconfigured) {
+				t.Fatalf("Take = %v, want ErrMisconfigured", err)
+			}
+		}
+		time.Sleep(2 * time.Second) // the bubble's clock
+		s.err = nil
+		for range 100 {
+			if _, err := guard.Take(alice()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, text := range []string{"level=ERROR", "the store says no", "decides again"} {
+			if n := strings.Count(log.String(), text); n != 1 {
+				t.Errorf("the log has %q %d times, want once:\n%s", text, n, &log)
+			}
+		}
+	})
+}
+
 func TestLocalShare(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -19,8 +19,8 @@ func WithObserver(o Observer) Option {
 	return optionFunc(func(l *Limiter) { l.observers = append(l.observers, o) })
 }
 
-// WithLogger makes the limiter log to log. The default is [slog.Default]. It logs when it begins to decide without its store
-// and when the store is back, never once a call.
+// WithLogger makes the limiter log to log. The default is [slog.Default]. It logs when it begins to decide without its store,
+// when the store refuses to decide, and when the store is back, never once a call.
 func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = log })
 }
@@ -40,5 +40,5 @@ func WithHashIDs(secret []byte) Option {
 // WithLocal makes s decide where the store cannot and a limit says onfail=local. The default is a store in this process's
 // memory.
 func WithLocal(s store.Store) Option {
-	return optionFunc(func(l *Limiter) { l.local = s })
+	return optionFunc(func(l *Limiter) { l.local, l.localGiven = s, true })
 }

@@ -65,8 +65,8 @@ func limiter(s store.Store, opts []ratelimit.Option) *ratelimit.Limiter {
 type answering func(req store.Request, i int) store.RuleOutcome
 
 func (answer answering) Take(ctx context.Context, requests []store.Request, _ bool) (store.Outcome, error) {
-	if ctx.Err() != nil {
-		return store.Outcome{}, context.Cause(ctx)
+	if err := store.Ended(ctx); err != nil {
+		return store.Outcome{}, err
 	}
 	out := store.Outcome{Allowed: true}
 	for _, req := range requests {

@@ -1,0 +1,68 @@
+package ratelimit
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// quiet is how long a store must not fail before it counts as back, so that a store that fails now and then is logged once and
+// not at each turn.
+const quiet = time.Second
+
+// health remembers whether the store decides, and logs when that changes.
+type health struct {
+	outage  trouble // the store cannot decide
+	refusal trouble // the store will not decide until somebody mends it
+}
+
+// failed takes note that the store could not decide because of err.
+func (h *health) failed(log *slog.Logger, err error) {
+	if h.outage.begins() {
+		log.Warn("rate limit store cannot decide; limits fall back to what their onfail says", "error", err)
+	}
+}
+
+// refused takes note that the store is misconfigured, as err says.
+func (h *health) refused(log *slog.Logger, err error) {
+	if h.refusal.begins() {
+		log.Error("rate limit store is misconfigured; limited calls fail until it is mended", "error", err)
+	}
+}
+
+// decided takes note that the store decided.
+func (h *health) decided(log *slog.Logger) {
+	for _, t := range []*trouble{&h.outage, &h.refusal} {
+		if lasted, over := t.ends(); over {
+			log.LogAttrs(context.Background(), slog.LevelInfo, "rate limit store decides again",
+				slog.Duration("after", lasted.Round(time.Millisecond)))
+		}
+	}
+}
+
+// trouble is a state that begins with a call that goes wrong, and ends with one that goes right after a while.
+type trouble struct {
+	since  atomic.Int64 // when it began, ns; 0 while there is none
+	latest atomic.Int64 // when a call last went wrong, ns
+}
+
+// begins takes note of a call that went wrong, and reports whether it is the first.
+func (t *trouble) begins() bool {
+	now := time.Now().UnixNano()
+	t.latest.Store(now)
+	return t.since.CompareAndSwap(0, now)
+}
+
+// ends takes note of a call that went right, and reports whether the trouble is over with it, and how long it lasted.
+func (t *trouble) ends() (lasted time.Duration, over bool) {
+	since := t.since.Load()
+	if since == 0 {
+		return 0, false
+	}
+	now := time.Now().UnixNano()
+	if now-t.latest.Load() < int64(quiet) || !t.since.CompareAndSwap(since, 0) {
+		return 0, false
+	}
+	return time.Duration(now - since), true
+}
