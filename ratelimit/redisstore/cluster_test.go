@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,4 +257,42 @@ func nodeID(t *testing.T, node *redistest.Server) string {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// TestManyDeniedAcrossSlots is the denial of TestDeniedAcrossSlots for more callers at once than any pool has
+// connections: an id that has used up its own limit charges nobody else's, however hard it tries.
+func TestManyDeniedAcrossSlots(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	for _, budget := range []time.Duration{100 * time.Millisecond, 10 * time.Second} {
+		t.Run(budget.String(), func(t *testing.T) {
+			s := newStore(t, client, redisstore.WithBudget(budget))
+			patient := newStore(t, client)
+			p := redistest.Prefix(t)
+			user, global, ip := request(p+"user", 1, 1), request(p+"global", 100_000, 1), request(p+"ip", 100_000, 1)
+			take(t, patient, user)
+			var allowed atomic.Int64
+			var callers sync.WaitGroup
+			for range 1000 {
+				callers.Go(func() {
+					if out, err := s.Take(context.Background(), []store.Request{user, global, ip}, false); err == nil && out.Allowed {
+						allowed.Add(1)
+					}
+				})
+			}
+			callers.Wait()
+			if n := allowed.Load(); n != 0 {
+				t.Errorf("%d calls were allowed, want 0", n)
+			}
+			if err := redistest.Poll(func() error { // what goes on after its call ends soon
+				global.Cost, ip.Cost = 0, 0
+				out := take(t, patient, global, ip)
+				if a, b := 100_000-out.Rules[0].Remaining, 100_000-out.Rules[1].Remaining; a+b != 0 {
+					return fmt.Errorf("denied calls left %d and %d charged, want 0", a, b)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

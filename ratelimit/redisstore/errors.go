@@ -63,11 +63,19 @@ var replies = []struct {
 	{"MOVED", meaning{store.Misconfigured, giveUp,
 		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
 	{"ASK", meaning{store.Unavailable, giveUp, ""}},
-	{"ERR", meaning{store.Misconfigured, giveUp,
-		"the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"}},
+
+	// Of what begins with ERR only what is known of Redis: proxies that cannot reach it answer so, too.
+	{"ERR unknown command", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Unknown Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR This Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Error compiling script", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Error running script", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR user_script", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR wrong number of arguments", meaning{store.Misconfigured, giveUp, upgrade}},
 }
 
 const (
+	upgrade  = "the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"
 	grant    = "give the Redis user the permissions that the documentation of redisstore lists"
 	identify = "give the Redis client a user name and password"
 )
@@ -111,6 +119,9 @@ func inspectReply(text string) meaning {
 // unwrap is what a command in a script answered. Redis before 7 puts words before it, of which the last are
 // "@user_script: 12: ", and sometimes a hyphen.
 func unwrap(text string) string {
+	if at := strings.Index(text, "WRONGTYPE "); at > 0 { // as miniredis has it
+		return text[at:]
+	}
 	const place = "@user_script: "
 	at := strings.LastIndex(text, place)
 	if at < 0 {
@@ -142,10 +153,7 @@ var errBudget = errors.New("no answer within the budget")
 
 // expired is the error of a call that ctx or its budget ended. With sent, the server may have executed it.
 func expired(ctx context.Context, sent bool) error {
-	if err := ctx.Err(); err != nil {
-		if cause := context.Cause(ctx); cause != err {
-			return fmt.Errorf("redisstore: %w: %w", err, cause)
-		}
+	if err := store.Ended(ctx); err != nil {
 		return fmt.Errorf("redisstore: %w", err)
 	}
 	class := store.Unavailable

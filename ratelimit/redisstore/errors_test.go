@@ -47,6 +47,8 @@ func TestInspect(t *testing.T) {
 		{reply("ERR unknown command 'evalsha'"), true, store.Misconfigured, giveUp},
 		{reply("ERR user_script:1: attempt to index a nil value"), true, store.Misconfigured, giveUp},
 		{reply("upstream failure"), true, store.Indeterminate, giveUp},
+		{reply("ERR Connection refused"), true, store.Indeterminate, giveUp},                                                                       // a proxy's
+		{reply("ERR Error compiling script (new function): <string> line:1 WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp}, // miniredis
 
 		// Redis 6.2
 		{reply("ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica."), true, store.Unavailable, again},

@@ -46,8 +46,8 @@ func (d decision) part(g group) decision {
 	return d
 }
 
-// giveBackTimeout is how long a give-back that goes on after its call is tried.
-const giveBackTimeout = 2 * time.Second
+// giveBackTimeout is how long a give-back is tried, which goes on after its call where it must.
+const giveBackTimeout = 10 * time.Second
 
 // reserve decides d in one script for each group, all at once. Unless all of them allow, it gives back what any of
 // them has charged, or may have: before it returns if the budget permits, afterwards if not.
@@ -161,21 +161,15 @@ func (s *Store) release(ctx, limited context.Context, flights []*flight, verdict
 }
 
 // undo gives back what f has charged or may have, once f has landed, so that it cannot be overtaken. It returns nil
-// if there is nothing to give back, or no room to.
+// if there is nothing to give back.
 func (s *Store) undo(ctx context.Context, f *flight) *flight {
 	if f.landed() && !f.mayHaveCharged() {
-		return nil
-	}
-	select {
-	case s.background <- struct{}{}:
-	default:
 		return nil
 	}
 	d := f.batch[0]
 	d.op = giveBack
 	back := newFlight(batch{d}, true)
 	go func() {
-		defer func() { <-s.background }()
 		defer close(back.done)
 		<-f.done
 		if f.mayHaveCharged() {

@@ -16,7 +16,7 @@ import (
 
 // acl is what the Redis user of a limiter needs, as doc.go has it.
 const acl = "on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname " +
-	"+zadd +zrange +zcount +zrem +zremrangebyscore +pexpire"
+	"+zadd +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl"
 
 // clusterACL is what go-redis needs beside it on a Redis Cluster.
 const clusterACL = " +cluster|slots +command +asking"
@@ -105,6 +105,15 @@ func TestDocumentedPermissions(t *testing.T) {
 	for _, want := range []string{acl, clusterACL} {
 		if line := "//\t" + strings.TrimSpace(want) + "\n"; !strings.Contains(string(doc), line) {
 			t.Errorf("doc.go does not have the line %q", line)
+		}
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ACL SETUSER limiter " + strings.Replace(acl, ">pw", ">password", 1), "`" + strings.TrimSpace(clusterACL) + "`"} {
+		if !strings.Contains(string(readme), want) {
+			t.Errorf("README.md does not have %q", want)
 		}
 	}
 }

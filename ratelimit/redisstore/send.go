@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 )
 
 const (
-	attempts  = 4                    // sendings of a command that the server did not execute
-	firstWait = 2 * time.Millisecond // before the second of them; doubled before each further one
+	attempts  = 4                      // sendings of a decision that the server did not execute
+	firstWait = 2 * time.Millisecond   // before the second of them; doubled before each further one
+	mostWait  = 100 * time.Millisecond // between those of a give-back, which go on while there is time
 )
 
 // flight is a batch on its way to the server and back. Its verdicts and err are valid once done is closed.
@@ -57,8 +60,15 @@ func (s *Store) launch(ctx context.Context, b batch, mayRepeat bool) *flight {
 	return f
 }
 
-// fly sends f's batch and reads the answer.
+// fly sends f's batch and reads the answer. It runs in a goroutine of its own, where a panic of the client, or of a hook in it,
+// would end the program past every recover of the caller's: it becomes the flight's error.
 func (s *Store) fly(ctx context.Context, f *flight) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.err = meaning{class: store.Misconfigured, mend: "mend the Redis client, or its hooks"}.
+				fail(fmt.Errorf("the client panicked: %v\n%s", p, debug.Stack()))
+		}
+	}()
 	reply, err := s.send(ctx, f)
 	if err == nil {
 		f.verdicts, err = f.batch.decode(reply)
@@ -111,14 +121,14 @@ func (s *Store) send(ctx context.Context, f *flight) ([]int64, error) {
 			how = s.script.eval[:]
 			continue
 		}
-		if attempt == attempts || !f.mayGoAgain(m) {
+		if attempt == attempts && !f.mayRepeat || !f.mayGoAgain(m) {
 			return nil, m.fail(err)
 		}
 		f.sent.Store(false)
 		if !sleep(ctx, wait/2+rand.N(wait)) {
 			return nil, m.fail(err)
 		}
-		wait *= 2
+		wait = min(2*wait, mostWait)
 	}
 }
 

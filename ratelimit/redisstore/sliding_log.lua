@@ -84,7 +84,8 @@ local function charge(limit, base, now)
   return true
 end
 
--- settle drops what no rule sees any more, where there is enough of it, and sets the key's expiry.
+-- settle drops what no rule sees any more, where there is enough of it, and puts off the key's expiry if it is near. It never
+-- brings it forward: a call of shorter windows, or of a clock that was set back, leaves what longer ones still need.
 local function settle(limit, now)
   local window = 0
   for _, rule in ipairs(limit.rules) do
@@ -93,7 +94,10 @@ local function settle(limit, now)
   if limit.full then
     redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - window))
   end
-  redis.call('PEXPIRE', limit.key, integer(math.ceil(window / 1000) + SLACK))
+  local ms = math.ceil(window / 1000)
+  if redis.call('PTTL', limit.key) <= ms then
+    redis.call('PEXPIRE', limit.key, integer(ms + SLACK))
+  end
 end
 
 -- describe sets remaining and reset (µs) of every rule, as the key now stands.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,28 +21,23 @@ type Store struct {
 	group  func(key string, i int) int // names the group of a call's i-th key; nil: all keys are one group
 	base   func() uint64               // names an admission
 
-	clock      func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
-	background chan struct{}    // has room for each give-back that may go on after its call
+	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
 }
 
 var _ store.Store = (*Store)(nil)
 
-// maxBackground is the number of give-backs that may go on after their calls have returned. Further ones are
-// dropped: what they reserved stays charged until it leaves its window.
-const maxBackground = 256
-
 // New returns a store that asks client. It sends nothing.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
-		client:     client,
-		script:     newScript(assemble()),
-		budget:     DefaultBudget,
-		base:       randomBase,
-		background: make(chan struct{}, maxBackground),
+		client: client,
+		script: newScript(assemble()),
+		budget: DefaultBudget,
+		base:   randomBase,
+	}
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
 	}
 	switch client.(type) {
-	case nil:
-		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
 	case *redis.ClusterClient:
 		s.group = func(key string, _ int) int { return slot(key) }
 	case *redis.Ring:
@@ -111,14 +107,13 @@ func (d *decision) outcome(v verdict) store.Outcome {
 	return out
 }
 
-// GiveBack returns what receipt charged. It may be called again after an error, and returns within the budget.
+// GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
+// within the budget.
 func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	if receipt.ID == 0 {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return expired(ctx, false)
-	}
+	ctx = context.WithoutCancel(ctx)
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
 	var first error
