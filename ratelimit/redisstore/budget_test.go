@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,13 +15,16 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// elapsed fails the test if f takes longer than a budget of 50 ms permits, with room for a busy machine.
+// short is a budget that ends well before the client's own timeouts, and in which a busy machine still gets to send.
+const short = 500 * time.Millisecond
+
+// elapsed fails the test if f waits for the client's timeouts, 10 s here, and not for its budget.
 func elapsed(t *testing.T, f func()) {
 	t.Helper()
 	begin := time.Now()
 	f()
-	if d := time.Since(begin); d > 2*time.Second {
-		t.Errorf("took %v, want the budget of 50ms", d)
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("took %v, want at most the budget of %v", d, short)
 	}
 }
 
@@ -28,7 +32,7 @@ func TestFrozenServer(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t, func(o *redis.Options) { o.ReadTimeout = 10 * time.Second })
 	s := newStore(t, client)
-	brief := newStore(t, client, redisstore.WithBudget(50*time.Millisecond))
+	brief := newStore(t, client, redisstore.WithBudget(short))
 	key := "rl:frozen"
 	out := take(t, s, request(key, 10, 1))
 	server.Freeze(t)
@@ -67,7 +71,7 @@ func TestFrozenServer(t *testing.T) {
 func TestDeadServer(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t, func(o *redis.Options) { o.PoolSize = 3; o.DialerRetries = 1 })
-	s := newStore(t, client, redisstore.WithBudget(50*time.Millisecond))
+	s := newStore(t, client, redisstore.WithBudget(short))
 	take(t, newStore(t, client), request("k", 10, 1))
 	server.Kill(t)
 	for range 5 {
@@ -89,7 +93,7 @@ func TestExhaustedPool(t *testing.T) {
 	client := redistest.Standalone(t).Client(t, func(o *redis.Options) {
 		o.PoolSize, o.Dialer, o.ReadTimeout = 1, f.dial, 10*time.Second
 	})
-	s := newStore(t, client, redisstore.WithBudget(50*time.Millisecond))
+	s := newStore(t, client, redisstore.WithBudget(short))
 	key := redistest.Prefix(t)
 	take(t, newStore(t, client), request(key, 10, 1))
 	f.next.Store(int32(stall))
@@ -107,7 +111,65 @@ func TestBudget(t *testing.T) {
 	if _, err := redisstore.New(client, redisstore.WithBudget(0)); err == nil {
 		t.Error("New with a budget of 0 succeeds, want an error")
 	}
-	if _, err := redisstore.New(nil); err == nil {
-		t.Error("New without a client succeeds, want an error")
+	for _, nobody := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		if _, err := redisstore.New(nobody); err == nil {
+			t.Errorf("New without a client (%T) succeeds, want an error", nobody)
+		}
+	}
+}
+
+// hook calls before each command.
+type hook func(ctx context.Context)
+
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+// The budget is what the client is told, too, so that a client that heeds deadlines gives up with the call.
+func TestClientIsToldTheBudget(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		opts []redisstore.Option
+		want time.Duration
+	}{
+		{"default", nil, 100 * time.Millisecond},
+		{"7s", []redisstore.Option{redisstore.WithBudget(7 * time.Second)}, 7 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := redistest.Standalone(t).Client(t)
+			var begin time.Time
+			told := make(chan time.Duration, 10)
+			client.AddHook(hook(func(ctx context.Context) {
+				deadline, _ := ctx.Deadline()
+				told <- deadline.Sub(begin)
+			}))
+			s, err := redisstore.New(client, test.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin = time.Now()
+			s.Take(context.Background(), []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
+			after := time.Since(begin)
+			if got := <-told; got < test.want || got > test.want+after {
+				t.Errorf("the client's deadline is %v after the call began, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// A hook that panics fails the call, and not the program.
+func TestPanickingClient(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	client.AddHook(hook(func(context.Context) { panic("a bug in a hook") }))
+	_, err := newStore(t, client).Take(context.Background(), []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
+	if classOf(err) != store.Misconfigured || !strings.Contains(err.Error(), "a bug in a hook") {
+		t.Errorf("Take = %v, want an error of class %v that says what panicked", err, store.Misconfigured)
 	}
 }

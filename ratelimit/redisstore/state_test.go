@@ -236,3 +236,43 @@ func TestFlushAll(t *testing.T) {
 		t.Errorf("Take after FLUSHALL = %+v, want allowed", out)
 	}
 }
+
+// TestExpiryIsNeverBroughtForward holds that a call of a shorter window, as one of two versions of a service makes, or of a
+// clock that was set back, takes nothing away from what the key still has to remember.
+func TestExpiryIsNeverBroughtForward(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	ctx := context.Background()
+	t.Run("shorter window", func(t *testing.T) {
+		s := newStore(t, client)
+		long := request(redistest.Prefix(t), 100, 99) // in an hour
+		brief := store.Request{Key: long.Key, Rules: []rules.Rule{{Count: 500, Window: time.Second}}, Cost: 1}
+		take(t, s, long)
+		take(t, s, brief)
+		if ttl := client.PTTL(ctx, long.Key).Val(); ttl < 59*time.Minute {
+			t.Errorf("the key's time to live is %v, want about an hour", ttl)
+		}
+	})
+	t.Run("clock set back", func(t *testing.T) {
+		subject := heldClock(client)(t)
+		req := request(subject.Prefix+"k", 100, 1)
+		take(t, subject.Store, req)
+		if err := client.PExpire(ctx, req.Key, 2*time.Hour).Err(); err != nil { // what setting a server's clock back does
+			t.Fatal(err)
+		}
+		subject.Clock.Move(-time.Hour)
+		take(t, subject.Store, req)
+		if ttl := client.PTTL(ctx, req.Key).Val(); ttl < 119*time.Minute {
+			t.Errorf("the key's time to live is %v, want about two hours", ttl)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		s := newStore(t, client)
+		req := request(redistest.Prefix(t), 100, 1)
+		take(t, s, req)
+		client.Persist(ctx, req.Key)
+		take(t, s, req)
+		if ttl := client.PTTL(ctx, req.Key).Val(); ttl <= 0 {
+			t.Errorf("the key's time to live is %v, want it set again", ttl)
+		}
+	})
+}
