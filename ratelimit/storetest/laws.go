@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -281,6 +283,12 @@ func testPeek(t *testing.T, s Subject) {
 }
 
 func testNever(t *testing.T, s Subject) {
+	s.take(t, s.limitOf("never used", 1, hourly(5)))
+	for _, cost := range []int64{6, 1 << 53, math.MaxInt64} {
+		if out := s.take(t, s.limitOf("never used", cost, hourly(5))); out.Allowed || out.Rules[0].RetryAfter != store.Never || out.Rules[0].Remaining != 4 {
+			t.Errorf("Take of %d where 4 of 5 remain = %+v, want denied for ever", cost, out)
+		}
+	}
 	out := s.take(t, s.limitOf("never", 1<<62, hourly(5), rules.Rule{Count: 9, Window: 24 * time.Hour}))
 	if out.Allowed || out.Rules[0].RetryAfter != store.Never || out.Rules[1].RetryAfter != store.Never {
 		t.Errorf("Take of more than the count = %+v, want denied for ever", out)
@@ -297,14 +305,22 @@ func testNoRequests(t *testing.T, s Subject) {
 }
 
 func testContext(t *testing.T, s Subject) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("the caller hung up")
+	cancel(cause)
 	req := s.limitOf("context", 1, hourly(5))
-	if _, err := s.Store.Take(ctx, []store.Request{req}, false); !errors.Is(err, context.Canceled) {
-		t.Errorf("Take with a cancelled context = %v, want %v", err, context.Canceled)
+	if _, err := s.Store.Take(ctx, []store.Request{req}, false); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Errorf("Take with a cancelled context = %v, want %v and its cause", err, context.Canceled)
 	}
 	if left := s.remaining(t, req); left[0] != 5 {
 		t.Errorf("%d remaining after a call whose context was done, want 5", left[0])
+	}
+	out := s.take(t, req)
+	if err := s.Store.GiveBack(ctx, out.Receipt); err != nil {
+		t.Errorf("GiveBack of a call whose context is done = %v, want nil", err)
+	}
+	if left := s.remaining(t, req); left[0] != 5 {
+		t.Errorf("%d remaining after a give-back with a done context, want 5", left[0])
 	}
 }
 
@@ -313,12 +329,18 @@ func testInvalid(t *testing.T, s Subject) {
 	for name, bad := range map[string]store.Request{
 		"negative cost":     s.limitOf("bad", -1, hourly(5)),
 		"no rules":          s.limitOf("bad", 1),
+		"no count":          s.limitOf("bad", 1, rules.Rule{Window: time.Hour}),
+		"no window":         s.limitOf("bad", 1, rules.Rule{Count: 1}),
+		"parts of a µs":     s.limitOf("bad", 1, rules.Rule{Count: 1, Window: time.Microsecond + 1}),
+		"the same key":      good,
 		"unknown algorithm": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},
 	} {
 		_, err := s.Store.Take(context.Background(), []store.Request{good, bad}, false)
 		var failed *store.Error
 		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
 			t.Errorf("%s: Take error = %v, want one of class %v", name, err, store.Misconfigured)
+		} else if strings.Contains(err.Error(), good.Key) {
+			t.Errorf("%s: the error %q has the key, which holds an id", name, err)
 		}
 	}
 	if left := s.remaining(t, good); left[0] != 5 {
