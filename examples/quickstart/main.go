@@ -50,6 +50,14 @@ func run(ctx context.Context, out, log io.Writer, redisURL string) error {
 	}
 	defer stop()
 
+	earlier, err := keys(ctx, client)
+	if err != nil {
+		return err
+	}
+	if len(earlier) > 0 {
+		fmt.Fprintf(out, "Redis still has %d keys of an earlier run: what they count is in the answers.\n\n", len(earlier))
+	}
+
 	s, err := redisstore.New(client)
 	if err != nil {
 		return err
@@ -89,7 +97,7 @@ func connect(ctx context.Context, log io.Writer, url string) (*redis.Client, fun
 	}
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("REDIS_URL %q: %w; want redis://host:port", url, err)
+		return nil, nil, errors.New("REDIS_URL is not the URL of a Redis, want redis://host:port or redis://user:password@host:port/db")
 	}
 	client := redis.NewClient(opts)
 	if err := client.Ping(ctx).Err(); err != nil {

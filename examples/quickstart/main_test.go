@@ -61,6 +61,15 @@ func TestRedis(t *testing.T) {
 
 	// What each key is charged is what was allowed, and no more: the denied calls are in none of them.
 	ctx, client := context.Background(), server.Client(t)
+	defer func() {
+		out.Reset()
+		if err := run(ctx, &out, io.Discard, "redis://"+server.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "5 keys of an earlier run") {
+			t.Errorf("a second run does not say that the counts of the first are there:\n%s", &out)
+		}
+	}()
 	charged := map[string]int64{
 		"rl:user=alice:shop.Orders-Create":      3,
 		"rl:user=bob:shop.Orders-Create":        2,
@@ -89,11 +98,15 @@ func TestNoRedisAtURL(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"redis://127.0.0.1:1", "no Redis at REDIS_URL"},
 		{"127.0.0.1:6379", "want redis://host:port"},
+		{"redis://user:se cret@127.0.0.1:x", "want redis://host:port"},
 	} {
 		t.Run(test.url, func(t *testing.T) {
 			err := run(context.Background(), io.Discard, os.Stderr, test.url)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("run = %v, want an error with %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "cret") {
+				t.Errorf("run = %v, which has the password", err)
 			}
 		})
 	}

@@ -73,20 +73,26 @@ func answer(d *ratelimit.Decision) string {
 	return fmt.Sprintf("%s, retry in %v", text, d.RetryAfter.Round(10*time.Millisecond))
 }
 
-// printKeys prints the keys of the quickstart as they stand in Redis.
-func printKeys(ctx context.Context, out io.Writer, client *redis.Client) error {
+// keys returns the keys of the quickstart that are in Redis, sorted.
+func keys(ctx context.Context, client *redis.Client) ([]string, error) {
 	var keys []string
 	found := client.Scan(ctx, 0, "rl:*:shop.Orders-*", 100).Iterator()
 	for found.Next(ctx) {
 		keys = append(keys, found.Val())
 	}
-	if err := found.Err(); err != nil {
+	slices.Sort(keys)
+	return slices.Compact(keys), found.Err() // a scan may find a key twice
+}
+
+// printKeys prints the keys of the quickstart as they stand in Redis.
+func printKeys(ctx context.Context, out io.Writer, client *redis.Client) error {
+	found, err := keys(ctx, client)
+	if err != nil {
 		return err
 	}
-	slices.Sort(keys)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY IN REDIS\tCALLS ON RECORD\tGONE IN")
-	for _, key := range slices.Compact(keys) {
+	for _, key := range found {
 		n, err := client.ZCard(ctx, key).Result()
 		if err != nil {
 			return err

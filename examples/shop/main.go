@@ -54,16 +54,25 @@ func counts(url string) fx.Option {
 	if url == "" {
 		return ratelimitfx.Embedded
 	}
-	return fx.Provide(func(lc fx.Lifecycle) (redis.UniversalClient, error) {
+	return fx.Provide(func(lc fx.Lifecycle, log *slog.Logger) (redis.UniversalClient, error) {
 		opts, err := redis.ParseURL(url)
 		if err != nil {
-			return nil, fmt.Errorf("REDIS_URL: %w; want redis://host:port", err)
+			return nil, errors.New("REDIS_URL is not the URL of a Redis, want redis://host:port or redis://user:password@host:port/db")
 		}
+		redis.SetLogger(clientLog{log})
 		opts.DialerRetries = 1 // while Redis is down, learn so at once: the limits' onfail takes over
 		client := redis.NewClient(opts)
 		lc.Append(fx.StopHook(client.Close))
 		return client, nil
 	})
+}
+
+// clientLog has the Redis client log where the program does, and not a line for each call while Redis is down: that it is, the
+// limiter says once.
+type clientLog struct{ log *slog.Logger }
+
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 }
 
 // newServer serves svc while the app runs.

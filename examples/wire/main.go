@@ -8,7 +8,6 @@ package main
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"log"
 	"net/http"
 	"os"
@@ -56,7 +55,7 @@ func connect(url string) (redis.UniversalClient, func(), error) {
 	}
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("REDIS_URL: %w; want redis://host:port", err)
+		return nil, nil, errors.New("REDIS_URL is not the URL of a Redis, want redis://host:port or redis://user:password@host:port/db")
 	}
 	client := redis.NewClient(opts)
 	return client, func() { client.Close() }, nil
