@@ -58,14 +58,20 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 	}
 	slices.Sort(from)
 	from = slices.Compact(from)
+	var inputs []string
+	for _, s := range f.services {
+		inputs = append(inputs, p.wrappers[s].injected())
+	}
 	var list []*output
 	add := func(base string, body func(*writer)) {
 		list = append(list, &output{
-			unit:  u,
-			path:  filepath.Join(u.dir.path, base+f.suffix),
-			from:  from,
-			build: f.build,
-			body:  body,
+			unit:   u,
+			inputs: slices.Clone(inputs),
+			source: f.services[0].spec.Name.Pos(),
+			path:   filepath.Join(u.dir.path, base+f.suffix),
+			from:   from,
+			build:  f.build,
+			body:   body,
 		})
 	}
 	if di.Fx {

@@ -31,6 +31,10 @@ type output struct {
 	// aliases are the names by which the source imports packages, by path.
 	aliases map[string]string
 	body    func(*writer)
+	// inputs say what the file is made from, for its hash.
+	inputs []string
+	// source is the place, in a file that a person wrote, that the file is for.
+	source token.Pos
 }
 
 // writer writes the body of one file.
@@ -76,7 +80,7 @@ func (o *output) render(planned names) (File, error) {
 		return File{Path: o.path}, nil
 	}
 	var buf bytes.Buffer
-	buf.WriteString(header(strings.Join(o.from, ", ")) + "\n\n")
+	buf.WriteString(header(strings.Join(o.from, ", ")) + "\n" + hashPrefix + o.hash() + "\n\n")
 	if o.build != "" {
 		buf.WriteString(o.build + "\n\n")
 	}

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"go/token"
 	"go/types"
 	"path/filepath"
 	"reflect"
@@ -35,6 +36,8 @@ func (u *unit) outputs(p *plan) []*output {
 		}
 		list = append(list, &output{
 			unit:    u,
+			inputs:  p.inputs(services, methods),
+			source:  firstPlace(services, methods),
 			path:    src.output(),
 			from:    []string{filepath.Base(src.path)},
 			build:   src.constraint(),
@@ -56,6 +59,14 @@ func (u *unit) outputs(p *plan) []*output {
 		})
 	}
 	return list
+}
+
+// firstPlace returns the place of the first of the services, of the methods if there are none.
+func firstPlace(services []*service, methods []*method) token.Pos {
+	if len(services) > 0 {
+		return services[0].spec.Name.Pos()
+	}
+	return methods[0].pos
 }
 
 func (w *writer) handshake() {
