@@ -143,19 +143,39 @@ func matches(comment string) bool {
 	return exact || near != nil
 }
 
-// likely reports whether the first word of a text could be meant for ratelimit, or for rlgen: a cheap test that
-// most lines fail.
+// likely reports whether the first word of a text, or that behind a word and a colon, could be meant for ratelimit, or for
+// rlgen: a cheap test that most lines fail.
 func likely(text []byte) bool {
-	text = bytes.TrimLeftFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
-	if len(text) > 3 && text[2] == ':' && bytes.EqualFold(text[:2], []byte("go")) {
-		text = text[3:]
+	for _, b := range text {
+		if b >= 0x80 { // it may look like another letter
+			return true
+		}
 	}
-	word := text
-	if end := bytes.IndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) }); end >= 0 {
-		word = text[:end]
+	for range 2 {
+		text = bytes.TrimLeftFunc(text, notLetter)
+		end := bytes.IndexFunc(text, notLetter)
+		if end < 0 {
+			end = len(text)
+		}
+		if likelyWord(text[:end]) {
+			return true
+		}
+		if end >= len(text) || text[end] != ':' {
+			return false
+		}
+		text = text[end:]
 	}
-	if len(word) < 4 || len(word) > 12 {
+	return false
+}
+
+func notLetter(r rune) bool { return !unicode.IsLetter(r) }
+
+func likelyWord(word []byte) bool {
+	if len(word) < 4 {
 		return false
+	}
+	if len(word) > 12 {
+		return bytes.EqualFold(word[:len("ratelimit")], []byte("ratelimit"))
 	}
 	lower := string(bytes.ToLower(word))
 	// With two letters wrong, one of the three parts of ratelimit is still right.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -71,6 +72,10 @@ func (p *line) parse() {
 	end := nameEnd(p.text)
 	name := p.text[len(Namespace):end]
 	known, ok := findDirective(name)
+	if slices.Contains(reservedNames, name) {
+		p.failf(len(Namespace), "%s", reserved(name))
+		return
+	}
 	if !ok {
 		p.failf(len(Namespace), "unknown directive %q, want %s%s", name, list(directiveNames), didYouMean(name, directiveNames))
 		return
