@@ -12,7 +12,7 @@ import (
 // constants are the names of those values of package rules that have one. A value without is written as its number.
 var constants = map[any]string{
 	rules.IP: "IP", rules.User: "User", rules.Global: "Global", rules.Key: "Key",
-	rules.SlidingLog:  "SlidingLog",
+	rules.SlidingLog: "SlidingLog", rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
 	rules.MissingDeny: "MissingDeny", rules.MissingAllow: "MissingAllow",
 	rules.FailLocal: "FailLocal", rules.FailOpen: "FailOpen", rules.FailClosed: "FailClosed",
 }

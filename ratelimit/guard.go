@@ -26,8 +26,8 @@ type Guard struct {
 type limit struct {
 	*rules.Limit
 	keyer
-	share []rules.Rule // what this process may allow when it decides alone
-	most  int64        // the largest cost that can ever be allowed
+	share rules.Limit // what this process may allow when it decides alone
+	most  int64       // the largest cost that can ever be allowed
 }
 
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
@@ -159,9 +159,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, l.most))
 		}
 		c.indexes = append(c.indexes, i)
-		c.requests = append(c.requests, store.Request{
-			Key: l.key(id), Algorithm: l.Algorithm, Rules: l.Rules, Cost: cost,
-		})
+		c.requests = append(c.requests, store.NewRequest(l.Limit, l.key(id), cost))
 	}
 	return c, nil
 }
@@ -206,8 +204,7 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool
 			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
 		default:
 			asked = append(asked, req.Cost)
-			req.Rules = l.share
-			req.Cost = min(req.Cost, smallest(l.share)) // what the whole fleet may allow, this process may not hold back for ever
+			req = store.NewRequest(&l.share, req.Key, min(req.Cost, smallest(&l.share))) // what the whole fleet may allow, this process may not hold back for ever
 			alone.requests = append(alone.requests, req)
 			alone.indexes = append(alone.indexes, i)
 		}

@@ -27,7 +27,7 @@ type Limiter struct {
 
 	mu    sync.Mutex
 	types map[string]string       // the package of each type, by "orders.Orders"
-	keys  map[string][]rules.Rule // the rules that count under each key, by its template
+	keys  map[string]*rules.Limit // a limit that counts under each key, by its template
 }
 
 // New returns a limiter that decides by s.
@@ -37,7 +37,7 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		log:       slog.Default(),
 		instances: 1,
 		types:     make(map[string]string),
-		keys:      make(map[string][]rules.Rule),
+		keys:      make(map[string]*rules.Limit),
 	}
 	for _, o := range opts {
 		o.apply(l)
@@ -107,11 +107,16 @@ func (l *Limiter) register(p *rules.Policy) error {
 	l.types[p.Type] = p.Package
 	for i := range p.Limits {
 		key := p.KeyTemplate(i)
-		if other, ok := l.keys[key]; ok && !slices.Equal(other, p.Limits[i].Rules) {
+		own := &p.Limits[i]
+		switch other, ok := l.keys[key]; {
+		case ok && !slices.Equal(other.Rules, own.Rules):
 			return fmt.Errorf("%s %s has the rules %v under the key %s, where another limit has %v: give both the same rules, or other buckets",
-				p.Type, p.Method, p.Limits[i].Rules, key, other)
+				p.Type, p.Method, own.Rules, key, other.Rules)
+		case ok && other.Burst != own.Burst:
+			return fmt.Errorf("%s %s has the limit %q under the key %s, where another one is %q: give both the same burst, or other buckets",
+				p.Type, p.Method, own, key, other)
 		}
-		l.keys[key] = p.Limits[i].Rules
+		l.keys[key] = own
 	}
 	return nil
 }
@@ -125,22 +130,27 @@ func isNil(s store.Store) bool {
 // prepare does for one limit what need not be done at each call.
 func (l *Limiter) prepare(p *rules.Policy, i int) limit {
 	from := &p.Limits[i]
-	share := slices.Clone(from.Rules)
-	for j := range share {
-		share[j].Count = max(1, share[j].Count/int64(l.instances))
+	share := *from
+	share.Rules = slices.Clone(from.Rules)
+	for j := range share.Rules {
+		share.Rules[j].Count = max(1, share.Rules[j].Count/int64(l.instances))
+	}
+	if from.Burst > 0 {
+		share.Burst = max(1, from.Burst/int64(l.instances))
 	}
 	return limit{
 		Limit: from,
 		keyer: newKeyer(p, i, l.secret),
 		share: share,
-		most:  smallest(from.Rules),
+		most:  smallest(from),
 	}
 }
 
-func smallest(rs []rules.Rule) int64 {
-	n := rs[0].Count
-	for _, r := range rs {
-		n = min(n, r.Count)
+// smallest is the largest cost that all rules of l ever allow.
+func smallest(l *rules.Limit) int64 {
+	n := l.Capacity(l.Rules[0])
+	for _, r := range l.Rules {
+		n = min(n, l.Capacity(r))
 	}
 	return n
 }

@@ -21,7 +21,7 @@
 //	directive  = "//ratelimit:" ( limit | "none" | "wrapper" identifier ) .
 //	limit      = ( "ip" | "user" | "global" | "key" ) rule { rule } { option } .
 //	rule       = count ( "," | "/" ) window .
-//	count      = decimal digits, at least 1; at most 10000 for the algorithm sliding-log .
+//	count      = decimal digits, at least 1; at most 10000 for sliding-log, 1000000000 for the others .
 //	window     = a Go duration that may also have days (d) and weeks (w), 1ms to 366d, whole microseconds .
 //	option     = name "=" value | a Go string that says name "=" value .
 //	value      = a Go string | text without spaces .
@@ -37,11 +37,29 @@
 // # Rules
 //
 // A rule admits count permits in any window. One that can never deny what another rule of the limit allows is
-// refused: 100,1m beside 10,1h, which admits 10 in a minute, and 600,1m beside 10,1s, which admits 600.
+// refused: 100,1m beside 10,1h, which admits 10 in a minute, and 600,1m beside 10,1s, which admits 600. Of two buckets, one that is
+// no smaller and gains no less than the other never denies what that one allows.
+//
+// # Algorithms
+//
+//	sliding-log    in every window: at most count. Exact; a record for each call of the window
+//	token-bucket   in every time D: at most burst + D·count/window. One number for each rule
+//	leaky-bucket   the same, told as a bucket that calls fill and that leaks
+//	gcra           the same, told as the time at which the burst is there again
+//
+// A log suits counts that must hold in any window, and small ones. A bucket suits large counts and calls that are to be spread:
+// what it lets through at once is the burst, and each permit comes back by itself after window/count. All of it is counted in
+// integers and exact to the microsecond, which is why burst times window has an end: 9,007,197,107,257,344 permits times
+// microseconds, or 104,249 permits in a day.
+//
+// A call that is given back at once was never made. Given back later, a log forgets it; a bucket gets back what has not come
+// back by itself since.
 //
 // # Options
 //
-//	algo     sliding-log              how the limit counts
+//	algo     sliding-log*, token-bucket, leaky-bucket, gcra
+//	                                  how the limit counts
+//	burst    number                   depth of a bucket, each rule's count by default
 //	by       Go expression            the id, in place of the context's; key must have it
 //	cost     Go expression            permits that a call takes, 1 by default
 //	when     Go expression            the limit applies only if it is true
@@ -56,5 +74,5 @@
 // A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
 // nor missing. Expressions are Go by their syntax here; what they mean is for the generator to check.
 //
-// The words of directives, options and algorithms stand in one table each, in directive.go, option.go and kind.go.
+// The words of directives, options and algorithms stand in one table each, in directive.go, option.go and algorithm.go.
 package rules

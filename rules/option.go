@@ -7,6 +7,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,9 +17,10 @@ import (
 // String and Validate go through it.
 type option struct {
 	name    string
-	suits   []string // the directives that may have it
-	example string   // a value, for messages
-	spaces  bool     // a value may have blanks
+	suits   []string    // the directives that may have it
+	algos   []Algorithm // the algorithms that have it; nil for all
+	example string      // a value, for messages
+	spaces  bool        // a value may have blanks
 	parse   func(*Limit, string) *fault
 	print   func(*Limit) string // "" for the default
 }
@@ -26,6 +28,7 @@ type option struct {
 // options in the order in which String writes them.
 var options = []option{
 	choice("algo", counting, algorithmNames, func(l *Limit) *Algorithm { return &l.Algorithm }),
+	number("burst", buckets, maxCount, func(l *Limit) *int64 { return &l.Burst }),
 	expression("by", identified, "req.Customer", func(l *Limit) *string { return &l.By }),
 	expression("cost", counting, "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
 	expression("when", counting, "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
@@ -77,6 +80,38 @@ func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T)
 			return wordFor(name, words, *field(l))
 		},
 	}
+}
+
+// number is an option of some algorithms whose value is a count, 1 to most. It has none where it is not written.
+func number(name string, algos []Algorithm, most int64, field func(*Limit) *int64) option {
+	return option{
+		name: name, suits: counting, algos: algos, example: "20",
+		parse: func(l *Limit, text string) *fault {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil || n < 1 || n > most || strconv.FormatInt(n, 10) != text {
+				return faultf(0, "option %s has %q, want a number of 1 to %d", name, text, most)
+			}
+			*field(l) = n
+			return nil
+		},
+		print: func(l *Limit) string {
+			if *field(l) == 0 {
+				return ""
+			}
+			return strconv.FormatInt(*field(l), 10)
+		},
+	}
+}
+
+// has returns whether an algorithm has the option.
+func (o option) has(a Algorithm) bool {
+	return o.algos == nil || int(a) >= len(algorithms) || slices.Contains(o.algos, a)
+}
+
+// alien says that the limit's algorithm does not have the option.
+func alien(o option, a Algorithm) string {
+	names := namesOf(o.algos, Algorithm.String)
+	return fmt.Sprintf("found option %s on a limit of algo=%s, want it with algo=%s only", o.name, a, list(names))
 }
 
 // maxWord is the most bytes of a name, a bucket or a prefix.
@@ -174,6 +209,8 @@ func checkOptions(l *Limit, directive string) []string {
 		}
 		if !o.suit(directive) {
 			faults = append(faults, unsuited(o, directive))
+		} else if !o.has(l.Algorithm) {
+			faults = append(faults, alien(o, l.Algorithm))
 		} else if f := o.parse(new(Limit), value); f != nil {
 			faults = append(faults, f.msg)
 		}

@@ -164,6 +164,7 @@ func (p *line) parseLimit(args []field, end int) {
 			i += p.stray(args[i:])
 		}
 	}
+	p.checkAlgorithm()
 	p.checkRules(end)
 	for _, need := range p.known.needs {
 		if o, _ := findOption(need); p.d.Columns[need] == 0 {
@@ -229,6 +230,15 @@ func joinRule(args []field) (n int, mend string) {
 	return 0, ""
 }
 
+// checkAlgorithm reports the options that the limit's algorithm does not have.
+func (p *line) checkAlgorithm() {
+	for _, o := range options {
+		if column := p.d.Columns[o.name]; column != 0 && !o.has(p.d.Limit.Algorithm) {
+			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
+		}
+	}
+}
+
 // checkRules reports what is wrong with the rules together.
 func (p *line) checkRules(end int) {
 	if len(p.rules) == 0 && !p.lost {
@@ -242,7 +252,7 @@ func (p *line) checkRules(end int) {
 	for _, f := range p.rules {
 		texts = append(texts, f.raw)
 	}
-	for _, f := range checkRules(p.d.Limit.Rules, texts, p.d.Limit.Algorithm) {
+	for _, f := range checkRules(&p.d.Limit, texts) {
 		p.failf(p.rules[f.at].at, "%s", f.msg)
 	}
 }
@@ -267,6 +277,9 @@ func (p *line) parseOption(f field) {
 	}
 	if fault := o.parse(&p.d.Limit, f.value.text); fault != nil {
 		p.errs = append(p.errs, &Error{f.value.column(fault.at), fault.msg})
+		if o.name == "algo" {
+			p.d.Limit.Algorithm = unknownAlgorithm // by which nothing else is judged
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ type Limit struct {
 	Rules []Rule
 
 	Algorithm Algorithm
+	// Burst is the depth of a bucket; 0 for each rule's count.
+	Burst int64
 
 	// By, Cost and When are Go expressions over the method's parameters, as written; empty where the
 	// directive has none.

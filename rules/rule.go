@@ -227,15 +227,16 @@ var unitSlips = map[string]string{
 
 // checkRules finds what is wrong with the rules of one limit, which are written as texts. The at of a
 // fault is the index of a rule.
-func checkRules(rules []Rule, texts []string, algo Algorithm) []*fault {
+func checkRules(l *Limit, texts []string) []*fault {
 	var faults []*fault
+	rules := l.Rules
 	if len(rules) > maxRules {
 		faults = append(faults, faultf(maxRules, "found %d rules on one limit, want at most %d", len(rules), maxRules))
 		rules = rules[:maxRules]
 	}
 	sound := make([]bool, len(rules))
 	for i, r := range rules {
-		why := checkRule(r, algo)
+		why := l.checkRule(r)
 		if sound[i] = why == ""; !sound[i] {
 			faults = append(faults, faultf(i, "rule %q %s", texts[i], why))
 		}
@@ -244,7 +245,7 @@ func checkRules(rules []Rule, texts []string, algo Algorithm) []*fault {
 		if !sound[i] {
 			continue
 		}
-		if f := checkReach(rules, texts, sound, i); f != nil {
+		if f := l.checkReach(texts, sound, i); f != nil {
 			faults = append(faults, f)
 		}
 	}
@@ -252,39 +253,37 @@ func checkRules(rules []Rule, texts []string, algo Algorithm) []*fault {
 }
 
 // checkRule says what is wrong with a rule by itself, and "" if nothing is.
-func checkRule(r Rule, algo Algorithm) string {
-	most := algo.maxCount()
+func (l *Limit) checkRule(r Rule) string {
+	most := l.Algorithm.known().maxCount
 	switch {
 	case r.Count < 1:
 		return "admits nothing, want a count of 1 to " + strconv.FormatInt(most, 10)
 	case r.Count > most:
-		return "has a count that is too large for " + algo.String() + ", want 1 to " + strconv.FormatInt(most, 10) + largerCounts(r.Count)
+		return "has a count that is too large for " + l.Algorithm.String() + ", want 1 to " + strconv.FormatInt(most, 10) + largerCounts(r.Count)
 	case r.Window < minWindow || r.Window > maxWindow:
 		return "has a window out of range, want " + wantWindow
 	case r.Window%time.Microsecond != 0:
 		return "has a part of a microsecond in its window, want whole microseconds"
 	}
-	return ""
+	return l.checkProduct(r)
 }
 
-// checkReach finds out whether rule i can ever deny a call that another rule allows. A rule admits its count at once, and
-// again each time its window has passed: at most that many in any window that the other rule looks at.
-func checkReach(rules []Rule, texts []string, sound []bool, i int) *fault {
-	r := rules[i]
-	for j, other := range rules {
-		if i == j || !sound[j] {
-			continue
-		}
-		if r == other {
+// checkReach finds out whether rule i can ever deny a call that another rule allows. Of two that never differ, the
+// second is reported.
+func (l *Limit) checkReach(texts []string, sound []bool, i int) *fault {
+	r, covers := l.Rules[i], l.Algorithm.known().covers
+	for j, other := range l.Rules[:len(sound)] {
+		switch {
+		case i == j || !sound[j]:
+		case r == other:
 			if j < i {
 				return faultf(i, "rule %q stands there already as %q, want it once; remove one", texts[i], texts[j])
 			}
-			continue
-		}
-		bursts := int64((r.Window-1)/other.Window + 1)
-		if r.Count/bursts >= other.Count {
-			return faultf(i, "rule %q never binds beside %q, which admits at most %d in %s, want a count under that; remove one",
-				texts[i], texts[j], bursts*other.Count, formatWindow(r.Window))
+		default:
+			why := covers(l, r, other)
+			if why != "" && (j < i || covers(l, other, r) == "") {
+				return faultf(i, "rule %q never binds beside %q, %s; remove one", texts[i], texts[j], why)
+			}
 		}
 	}
 	return nil

@@ -78,7 +78,7 @@ func (v *validation) limit(i int) {
 	for _, r := range l.Rules {
 		texts = append(texts, r.String())
 	}
-	for _, f := range checkRules(l.Rules, texts, l.Algorithm) {
+	for _, f := range checkRules(l, texts) {
 		failf("%s", f.msg)
 	}
 	for _, msg := range checkOptions(l, known.name) {

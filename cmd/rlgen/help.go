@@ -41,7 +41,8 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	prefix=word     first part of the key (default rl)
 	missing=allow   a call without an id passes (default deny)
 	onfail=open     what a store that cannot decide means: local (default), open, closed
-	algo=word       how to count (default sliding-log)
+	algo=word       how to count: sliding-log (default), token-bucket, leaky-bucket, gcra
+	burst=n         depth of a bucket (default the rule's count)
 
 A value with spaces is a Go string: "when=req.Kind == Paid".
 `},

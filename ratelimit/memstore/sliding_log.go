@@ -16,25 +16,10 @@ type slidingLog struct {
 	admissions []admission
 }
 
-type admission struct {
-	at   int64 // µs
-	cost int64
-	id   uint64
-}
-
-// ask answers one rule for cost at now. It changes nothing.
-func (l *slidingLog) ask(now int64, rule rules.Rule, cost int64) store.RuleOutcome {
+func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
 	window := rule.Window.Microseconds()
-	live := l.admissions[l.firstAfter(now-window):]
-	var used int64
-	for _, a := range live {
-		used += a.cost
-	}
-	out := store.RuleOutcome{Remaining: max(0, rule.Count-used)}
-	if len(live) > 0 {
-		out.ResetAfter = micros(live[len(live)-1].at + window - now)
-	}
-	switch {
+	live, used := l.live(now, rule)
+	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > rule.Count:
 		out.RetryAfter = store.Never
@@ -51,26 +36,43 @@ func (l *slidingLog) ask(now int64, rule rules.Rule, cost int64) store.RuleOutco
 	return out
 }
 
-// charge records an admission of cost at now, and drops what no rule can see any more once the log holds more
-// than the largest count.
-func (l *slidingLog) charge(now int64, rs []rules.Rule, cost int64, id uint64) {
-	i := l.firstAfter(now)
-	l.admissions = slices.Insert(l.admissions, i, admission{at: now, cost: cost, id: id})
+func (l *slidingLog) describe(now int64, _ *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	live, used := l.live(now, rule)
+	if len(live) > 0 {
+		reset = micros(live[len(live)-1].at + rule.Window.Microseconds() - now)
+	}
+	return max(0, rule.Count-used), reset
+}
+
+// live is what the rule sees at now, and its cost.
+func (l *slidingLog) live(now int64, rule rules.Rule) (live []admission, used int64) {
+	live = l.admissions[l.firstAfter(now-rule.Window.Microseconds()):]
+	for _, a := range live {
+		used += a.cost
+	}
+	return live, used
+}
+
+// charge records a, and drops what no rule can see any more once the log holds more than the largest count.
+func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
+	l.admissions = slices.Insert(l.admissions, l.firstAfter(now), a)
 	var units, count int64
 	for _, a := range l.admissions {
 		units += a.cost
 	}
-	for _, r := range rs {
+	for _, r := range req.Rules {
 		count = max(count, r.Count)
 	}
+	window := longest(req.Rules).Microseconds()
 	if units > count {
-		l.admissions = slices.Delete(l.admissions, 0, l.firstAfter(now-longest(rs).Microseconds()))
+		l.admissions = slices.Delete(l.admissions, 0, l.firstAfter(now-window))
 	}
+	return now + window
 }
 
-// giveBack removes the admission called id.
-func (l *slidingLog) giveBack(id uint64) {
-	l.admissions = slices.DeleteFunc(l.admissions, func(a admission) bool { return a.id == id })
+// giveBack removes the admission of a's id.
+func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
+	l.admissions = slices.DeleteFunc(l.admissions, func(other admission) bool { return other.id == a.id })
 }
 
 // firstAfter is the index of the first admission later than t.

@@ -4,22 +4,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
 
 // The log of an id that calls for ever holds no more than the largest count.
 func TestSlidingLogStaysSmall(t *testing.T) {
 	rs := []rules.Rule{{Count: 3, Window: time.Second}, {Count: 10, Window: time.Minute}}
+	req := &store.Request{Rules: rs, Cost: 1}
 	var log slidingLog
 	admitted := 0
 	for now := int64(0); admitted < 1000; now += 100_000 {
 		allowed := true
 		for _, r := range rs {
-			allowed = allowed && log.ask(now, r, 1).RetryAfter == 0
+			allowed = allowed && log.ask(now, req, r).RetryAfter == 0
 		}
 		if allowed {
 			admitted++
-			log.charge(now, rs, 1, uint64(admitted))
+			log.charge(now, req, admission{at: now, cost: 1, id: uint64(admitted)})
 		}
 		if n := len(log.admissions); n > 11 {
 			t.Fatalf("after %d admissions the log has %d, want at most 11", admitted, n)

@@ -81,44 +81,69 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 	out := store.Outcome{Allowed: true, Rules: make([]store.RuleOutcome, 0, answers)}
 	for i := range requests {
 		req := &requests[i]
-		log := s.shardOf(req.Key).log(req.Key, now)
+		counts := s.shardOf(req.Key).counts(req, now)
 		for _, rule := range req.Rules {
-			answer := log.ask(now, rule, req.Cost)
+			answer := counts.ask(now, req, rule)
 			out.Allowed = out.Allowed && answer.RetryAfter == 0
 			out.Rules = append(out.Rules, answer)
 		}
 	}
 	if out.Allowed {
-		out.Receipt = s.charge(now, requests, out.Rules)
+		out.Receipt = s.charge(now, requests)
+	}
+	if detail {
+		s.describe(now, requests, out.Rules)
 	}
 	return out, nil
 }
 
-// charge charges every request, and takes what it charged from the answers.
-func (s *Store) charge(now int64, requests []store.Request, answers []store.RuleOutcome) store.Receipt {
+// charge charges every request.
+func (s *Store) charge(now int64, requests []store.Request) store.Receipt {
 	receipt := store.Receipt{Requests: requests, ID: s.ids.Add(1)}
 	for i := range requests {
 		req := &requests[i]
-		if req.Cost > 0 {
-			s.shardOf(req.Key).charge(now, req, receipt.ID, s.most)
-			for j, rule := range req.Rules {
-				answers[j].Remaining -= req.Cost
-				answers[j].ResetAfter = max(answers[j].ResetAfter, rule.Window)
+		if req.Cost == 0 {
+			continue
+		}
+		s.shardOf(req.Key).charge(now, req, receipt.ID, s.most)
+		if !algorithms[req.Algorithm].remembers {
+			if receipt.Charges == nil {
+				receipt.Charges = make([]store.Charge, len(requests))
 			}
+			receipt.Charges[i].At = now
+		}
+	}
+	return receipt
+}
+
+// describe sets what remains of each rule and when it is reset.
+func (s *Store) describe(now int64, requests []store.Request, answers []store.RuleOutcome) {
+	for i := range requests {
+		req := &requests[i]
+		counts := s.shardOf(req.Key).counts(req, now)
+		for j, rule := range req.Rules {
+			answers[j].Remaining, answers[j].ResetAfter = counts.describe(now, req, rule)
 		}
 		answers = answers[len(req.Rules):]
 	}
-	return receipt
 }
 
 // GiveBack returns what receipt charged. It never fails.
 func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	held := s.lock(receipt.Requests)
 	defer held.unlock()
+	now := s.clock().UnixMicro()
 	for i := range receipt.Requests {
-		key := receipt.Requests[i].Key
-		if e, ok := s.shardOf(key).entries[key]; ok {
-			e.log.giveBack(receipt.ID)
+		req := &receipt.Requests[i]
+		a := admission{cost: req.Cost, id: receipt.ID}
+		if receipt.Charges != nil && !algorithms[req.Algorithm].remembers {
+			if receipt.Charges[i].GivenBack.Swap(true) {
+				continue
+			}
+			a.at = receipt.Charges[i].At
+		}
+		if e, ok := s.shardOf(req.Key).entries[req.Key]; ok && req.Cost > 0 {
+			e.giveBack(now, req, a)
 		}
 	}
 	return nil
@@ -126,8 +151,8 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 
 func validate(requests []store.Request) error {
 	for i := range requests {
-		if a := requests[i].Algorithm; a != rules.SlidingLog {
-			return fmt.Errorf("limit %d of the call: algorithm %d, want %d (sliding-log)", i+1, a, rules.SlidingLog)
+		if a := requests[i].Algorithm; int(a) >= len(algorithms) {
+			return fmt.Errorf("limit %d of the call: algorithm %d, want 0 to %d", i+1, a, len(algorithms)-1)
 		}
 	}
 	return store.Validate(requests)
@@ -141,33 +166,68 @@ type shard struct {
 	entries map[string]*entry
 }
 
-// entry is one key: its log, and when nothing of it counts any more.
-type entry struct {
-	log     slidingLog
-	expires int64 // µs
+// counts is what a key holds. Its functions depend on nothing else and the arguments.
+type counts interface {
+	// ask answers one rule of req at now with the retry-after alone, and changes nothing.
+	ask(now int64, req *store.Request, rule rules.Rule) store.RuleOutcome
+	// describe says what remains of a rule and when it is reset.
+	describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration)
+	// charge charges a.cost for every rule of req, and returns when nothing that it charged counts any more.
+	charge(now int64, req *store.Request, a admission) (ends int64)
+	// giveBack takes back what a charged.
+	giveBack(now int64, req *store.Request, a admission)
 }
 
-// log returns the log of key at now, which is not to be changed: a key without admissions has no entry.
-func (sh *shard) log(key string, now int64) *slidingLog {
-	if e, ok := sh.entries[key]; ok && e.expires > now {
-		return &e.log
+// admission is one charge of a key.
+type admission struct {
+	at   int64 // µs
+	cost int64
+	id   uint64
+}
+
+// algorithms has the steps of each at its [rules.Algorithm].
+var algorithms = []struct {
+	empty     func() counts
+	remembers bool // every admission by its id
+}{
+	rules.SlidingLog:  {func() counts { return &slidingLog{} }, true},
+	rules.TokenBucket: {newBucket, false},
+	rules.LeakyBucket: {newBucket, false},
+	rules.GCRA:        {newBucket, false},
+}
+
+// entry is one key: what it holds, of which algorithm, and when nothing of it counts any more.
+type entry struct {
+	counts
+	algorithm rules.Algorithm
+	expires   int64 // µs
+}
+
+// live says whether the entry has anything to say to req.
+func (e *entry) live(req *store.Request, now int64) bool {
+	return e != nil && e.expires > now && e.algorithm == req.Algorithm
+}
+
+// counts returns those of req's key at now, which are not to be changed: a key without admissions has no entry.
+func (sh *shard) counts(req *store.Request, now int64) counts {
+	if e := sh.entries[req.Key]; e.live(req, now) {
+		return e.counts
 	}
-	return &slidingLog{}
+	return algorithms[req.Algorithm].empty()
 }
 
 // charge charges req at now, and drops a few expired entries, so that what is written pays for what is removed.
 func (sh *shard) charge(now int64, req *store.Request, id uint64, most int) {
 	sh.sweep(now, req.Key, most)
-	e, ok := sh.entries[req.Key]
-	if !ok || e.expires <= now {
+	e := sh.entries[req.Key]
+	if !e.live(req, now) {
 		if sh.entries == nil {
 			sh.entries = make(map[string]*entry)
 		}
-		e = &entry{}
+		e = &entry{counts: algorithms[req.Algorithm].empty(), algorithm: req.Algorithm}
 		sh.entries[req.Key] = e
 	}
-	e.log.charge(now, req.Rules, req.Cost, id)
-	e.expires = max(e.expires, now+longest(req.Rules).Microseconds())
+	e.expires = max(e.expires, e.charge(now, req, admission{at: now, cost: req.Cost, id: id}))
 }
 
 // sweep looks at a few entries, each time others, and drops those that have expired. If the shard is then full and key

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +22,7 @@ type decision struct {
 	op       op
 	detail   bool
 	base     uint64
+	at       int64 // of what is given back, when it was charged: µs of the server's clock
 	requests []store.Request
 }
 
@@ -38,6 +40,8 @@ const (
 // nothing to say of them.
 type verdict struct {
 	status status
+	at     int64   // when it was charged, if a request's algorithm forgets
+	ats    []int64 // the same for each request, where they are of several groups
 	rules  []store.RuleOutcome
 }
 
@@ -67,7 +71,7 @@ func (b batch) countKeys() int {
 func (b batch) argv(args []any) []any {
 	for i := range b {
 		d := &b[i]
-		args = append(args, int64(d.op), flag(d.detail), strconv.FormatUint(d.base, 10), len(d.requests))
+		args = append(args, int64(d.op), flag(d.detail), strconv.FormatUint(d.base, 10), d.at, len(d.requests))
 		for j := range d.requests {
 			args = d.limit(args, &d.requests[j])
 		}
@@ -75,13 +79,13 @@ func (b batch) argv(args []any) []any {
 	return args
 }
 
-// limit appends one limit's ARGV to args. What is given back needs its rules only to be described.
+// limit appends one limit's ARGV to args. What a log gets back needs its rules only to be described.
 func (d *decision) limit(args []any, req *store.Request) []any {
 	rules := req.Rules
-	if d.op == giveBack && !d.detail {
+	if d.op == giveBack && !d.detail && remembers(req) {
 		rules = nil
 	}
-	args = append(args, int(req.Algorithm), req.Cost, len(rules))
+	args = append(args, indexes[req.Algorithm], req.Cost, req.Burst, len(rules))
 	for _, r := range rules {
 		args = append(args, r.Count, micros(r.Window))
 	}
@@ -92,9 +96,9 @@ func (d *decision) limit(args []any, req *store.Request) []any {
 func (b batch) size() int {
 	n := 0
 	for i := range b {
-		n += 4
+		n += 5
 		for j := range b[i].requests {
-			n += 3 + 2*len(b[i].requests[j].Rules)
+			n += 4 + 2*len(b[i].requests[j].Rules)
 		}
 	}
 	return n
@@ -113,6 +117,12 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 		}
 		v := &verdicts[i]
 		v.status, reply = status(reply[0]), reply[1:]
+		if v.status == done && b[i].op == take && b[i].forgets() {
+			if len(reply) == 0 {
+				return nil, errReply
+			}
+			v.at, reply = reply[0], reply[1:]
+		}
 		if v.status == denied || v.status == done && b[i].detail {
 			var ok bool
 			if v.rules, reply, ok = b[i].decodeRules(reply); !ok {
@@ -124,6 +134,11 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 		return nil, errReply
 	}
 	return verdicts, nil
+}
+
+// forgets says whether a request's algorithm does not tell admissions apart.
+func (d *decision) forgets() bool {
+	return slices.ContainsFunc(d.requests, func(req store.Request) bool { return !remembers(&req) })
 }
 
 func (d *decision) decodeRules(reply []int64) ([]store.RuleOutcome, []int64, bool) {

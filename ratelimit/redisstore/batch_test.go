@@ -59,23 +59,23 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 		t.Fatal(f.err)
 	}
 	want := []verdict{
-		{done, []store.RuleOutcome{
+		{status: done, rules: []store.RuleOutcome{
 			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
 			{Remaining: 2, ResetAfter: time.Second}, {Remaining: 4, ResetAfter: time.Minute},
 		}},
-		{denied, []store.RuleOutcome{{}, {}, {RetryAfter: time.Second}, {}}},
-		{failed, nil},
-		{taken, nil},
-		{done, nil},
-		{denied, []store.RuleOutcome{
+		{status: denied, rules: []store.RuleOutcome{{}, {}, {RetryAfter: time.Second}, {}}},
+		{status: failed},
+		{status: taken},
+		{status: done},
+		{status: denied, rules: []store.RuleOutcome{
 			{RetryAfter: store.Never}, {RetryAfter: time.Minute}, {RetryAfter: time.Second}, {},
 		}},
-		{done, []store.RuleOutcome{
+		{status: done, rules: []store.RuleOutcome{
 			{Remaining: 3}, {Remaining: 5},
 			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
 		}},
-		{done, nil},
-		{done, []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
+		{status: done},
+		{status: done, rules: []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
 	}
 	if diff := cmp.Diff(want, f.verdicts, cmp.AllowUnexported(verdict{})); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)

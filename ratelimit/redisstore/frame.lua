@@ -6,9 +6,11 @@
 --         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged
 --         detail     1 if remaining and reset are wanted, else 0
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
+--         at         to give back, when it was charged: µs as a take returned them; else 0
 --         limits     their number, and for each
---           algorithm  0 sliding-log
+--           algorithm  0 sliding-log, 1 bucket
 --           cost       units, 0 or more; 0 asks without charging
+--           burst      units, the depth of a bucket; 0 for each rule's count
 --           rules      their number, and for each
 --             count      units
 --             window     µs
@@ -18,6 +20,8 @@
 --                    1 allowed and charged, or given back
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
+--         and, if charged, for decisions with a limit whose algorithm does not tell admissions apart by their base
+--           at         µs of the server's clock, by which they are given back
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
 --           retry      µs until the same cost passes, 0 if the rule allows it, -1 never
 --           remaining  units that pass now, after this decision (with detail)
@@ -41,19 +45,28 @@ local function number()
   return tonumber(text())
 end
 
+local function read_rule()
+  local rule = {count = number(), span = text(), retry = 0}
+  rule.window = tonumber(rule.span)
+  return rule
+end
+
 local function read_limit()
   keys = keys + 1
-  local limit = {key = KEYS[keys], algorithm = algorithms[number()], cost = number(), rules = {}}
+  local limit = {key = KEYS[keys], algorithm = algorithms[number()], cost = number(), burst = number(), rules = {}}
   for i = 1, number() do
-    limit.rules[i] = {count = number(), window = number(), retry = 0}
+    limit.rules[i] = read_rule()
   end
   return limit
 end
 
 local function read_decision()
-  local decision = {op = number(), detail = number() == 1, base = text(), limits = {}}
+  local decision = {op = number(), detail = number() == 1, base = text(), at = number(), limits = {}}
   for i = 1, number() do
     decision.limits[i] = read_limit()
+    if decision.limits[i].algorithm.forgetful then
+      decision.forgetful = true
+    end
   end
   return decision
 end
@@ -68,10 +81,10 @@ local function probe(decision)
   return allowed
 end
 
-local function discharge(decision, count)
+local function revert(decision, count)
   for i = 1, count do
     local limit = decision.limits[i]
-    limit.algorithm.discharge(limit, decision.base)
+    limit.algorithm.revert(limit, decision.base)
   end
 end
 
@@ -96,7 +109,7 @@ local function charge(decision)
     return DONE
   end)
   if not ok or result == TAKEN then
-    discharge(decision, charged)
+    revert(decision, charged)
   end
   if ok then
     return result
@@ -112,7 +125,9 @@ local function take(decision)
 end
 
 local function give_back(decision)
-  discharge(decision, #decision.limits)
+  for _, limit in ipairs(decision.limits) do
+    limit.algorithm.discharge(limit, decision.base, decision.at, now)
+  end
   return DONE
 end
 
@@ -135,6 +150,9 @@ local reply = {}
 
 local function answer(decision, status)
   reply[#reply + 1] = status
+  if status == DONE and decision.op == 0 and decision.forgetful then
+    reply[#reply + 1] = now
+  end
   if status ~= DENIED and not (status == DONE and decision.detail) then
     return
   end

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -116,6 +117,14 @@ func rank(err error) int {
 // merge is the verdict on d of the verdicts of its groups.
 func merge(d decision, groups []group, verdicts []verdict, answer status) verdict {
 	v := verdict{status: answer}
+	if answer == done && d.forgets() {
+		v.ats = make([]int64, len(d.requests))
+		for i, g := range groups {
+			for _, at := range g {
+				v.ats[at] = verdicts[i].at
+			}
+		}
+	}
 	if answer == taken || answer == done && !d.detail {
 		return v
 	}
@@ -168,17 +177,33 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 	}
 	d := f.batch[0]
 	d.op = giveBack
-	back := newFlight(batch{d}, true)
+	back := newFlight(batch{d}, !d.forgets())
 	go func() {
 		defer close(back.done)
 		<-f.done
-		if f.mayHaveCharged() {
+		if f.mayHaveCharged() && back.settleOn(f) {
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
 			defer cancel()
 			s.fly(limited, back)
 		}
 	}()
 	return back
+}
+
+// settleOn makes a give-back one of what f surely has charged, and of what can be given back whether it was charged or
+// not: the admissions of logs, by their base. It returns whether anything is left.
+func (back *flight) settleOn(f *flight) bool {
+	d := &back.batch[0]
+	if f.err == nil {
+		d.at = f.verdicts[0].at
+		return true
+	}
+	if d.forgets() {
+		d.detail = false
+		d.requests = slices.DeleteFunc(slices.Clone(d.requests), func(req store.Request) bool { return !remembers(&req) })
+		back.mayRepeat = true
+	}
+	return len(d.requests) > 0
 }
 
 // mayHaveCharged says of a flight of one decision that has landed whether it has charged, or may have.

@@ -58,9 +58,9 @@ local function each(base, from, to, what)
   end
 end
 
--- discharge removes the units from, from + 1, … of the admission with this base.
-local function discharge(limit, base, from)
-  each(base, from or 0, limit.cost, function(members)
+-- remove removes the units from, from + 1, … of the admission with this base.
+local function remove(limit, base, from)
+  each(base, from, limit.cost, function(members)
     redis.call('ZREM', limit.key, unpack(members))
   end)
 end
@@ -78,10 +78,14 @@ local function charge(limit, base, now)
     added = added + redis.call('ZADD', limit.key, 'NX', unpack(scored))
   end)
   if added < limit.cost then
-    discharge(limit, base, limit.cost - added)
+    remove(limit, base, limit.cost - added)
     return false
   end
   return true
+end
+
+local function discharge(limit, base)
+  remove(limit, base, 0)
 end
 
 -- settle drops what no rule sees any more, where there is enough of it, and puts off the key's expiry if it is near. It never
@@ -113,4 +117,6 @@ local function describe(limit, now)
   end
 end
 
-algorithms[0] = {probe = probe, charge = charge, settle = settle, discharge = discharge, describe = describe}
+algorithms[0] = {
+  probe = probe, charge = charge, settle = settle, revert = discharge, discharge = discharge, describe = describe,
+}

@@ -103,12 +103,22 @@ func (d *decision) outcome(v verdict) store.Outcome {
 	}
 	if out.Allowed {
 		out.Receipt = store.Receipt{Requests: d.requests, ID: d.base}
+		if d.forgets() {
+			out.Receipt.Charges = make([]store.Charge, len(d.requests))
+			for i := range out.Receipt.Charges {
+				out.Receipt.Charges[i].At = v.at
+				if v.ats != nil {
+					out.Receipt.Charges[i].At = v.ats[i]
+				}
+			}
+		}
 	}
 	return out
 }
 
 // GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
-// within the budget.
+// within the budget. What a log has recorded can be given back any number of times; of other limits, a receipt is used once,
+// and again only where the server surely has not heard of it.
 func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	if receipt.ID == 0 {
 		return nil
@@ -116,24 +126,69 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	ctx = context.WithoutCancel(ctx)
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
+	parts := s.returns(receipt)
+	for i := range parts {
+		parts[i].flight = s.launch(limited, batch{parts[i].decision}, !parts[i].forgets())
+	}
 	var first error
-	for _, f := range s.launchAll(limited, decision{op: giveBack, base: receipt.ID, requests: receipt.Requests}) {
-		if _, err := f.wait(ctx, limited); err != nil && first == nil {
+	for i := range parts {
+		_, err := parts[i].flight.wait(ctx, limited)
+		if err != nil && first == nil {
 			first = err
+		}
+		if unheard(err) {
+			for _, c := range parts[i].charges {
+				c.GivenBack.Store(false)
+			}
 		}
 	}
 	return first
 }
 
-// launchAll launches d, or its parts where its keys are of several groups, to be repeated until there is an answer.
-func (s *Store) launchAll(ctx context.Context, d decision) []*flight {
-	groups := s.split(d.requests)
+// unheard says whether a sending failed in a way that the server surely knows nothing of it.
+func unheard(err error) bool {
+	var failed *store.Error
+	return errors.As(err, &failed) && failed.Class == store.Unavailable
+}
+
+// returning is what one script gives back of a receipt.
+type returning struct {
+	decision
+	charges []*store.Charge // that it uses
+	flight  *flight
+}
+
+// returns is what is to be given back of a receipt, in one decision for each group of its keys.
+func (s *Store) returns(receipt store.Receipt) []returning {
+	groups := s.split(receipt.Requests)
 	if groups == nil {
-		return []*flight{s.launch(ctx, batch{d}, true)}
+		all := make(group, len(receipt.Requests))
+		for i := range all {
+			all[i] = i
+		}
+		groups = []group{all}
 	}
-	flights := make([]*flight, len(groups))
-	for i, g := range groups {
-		flights[i] = s.launch(ctx, batch{d.part(g)}, true)
+	var parts []returning
+	for _, g := range groups {
+		part := returning{decision: decision{op: giveBack, base: receipt.ID}}
+		for _, i := range g {
+			req := receipt.Requests[i]
+			if req.Cost == 0 {
+				continue
+			}
+			if !remembers(&req) && i < len(receipt.Charges) {
+				c := &receipt.Charges[i]
+				if c.GivenBack.Swap(true) {
+					continue
+				}
+				part.at = c.At
+				part.charges = append(part.charges, c)
+			}
+			part.requests = append(part.requests, req)
+		}
+		if len(part.requests) > 0 {
+			parts = append(parts, part)
+		}
 	}
-	return flights
+	return parts
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-const maxCount = 1_000_000 // units that one key may hold
+const maxLogCount = 1_000_000 // units that one log may hold
 
 // validate refuses what the script cannot decide.
 func validate(requests []store.Request) error {
 	for i := range requests {
-		if a := requests[i].Algorithm; a != rules.SlidingLog {
-			return fmt.Errorf("limit %d of the call: algorithm %d, want %d (sliding-log)", i+1, a, rules.SlidingLog)
+		a := requests[i].Algorithm
+		if int(a) >= len(indexes) {
+			return fmt.Errorf("limit %d of the call: algorithm %d, want 0 to %d", i+1, a, len(indexes)-1)
 		}
 		for _, r := range requests[i].Rules {
-			if r.Count > maxCount {
-				return fmt.Errorf("limit %d of the call: count %d, want at most %d", i+1, r.Count, maxCount)
+			if a == rules.SlidingLog && r.Count > maxLogCount {
+				return fmt.Errorf("limit %d of the call: count %d, want at most %d", i+1, r.Count, maxLogCount)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlgen/rlgen/rules"
@@ -33,7 +34,21 @@ type Request struct {
 	Key       string
 	Algorithm rules.Algorithm
 	Rules     []rules.Rule // not changed by the store, nor by the caller afterwards
+	Burst     int64        // depth of a bucket; 0 for each rule's count
 	Cost      int64        // 0 asks without charging; never negative
+}
+
+// NewRequest asks l, under a key, for cost.
+func NewRequest(l *rules.Limit, key string, cost int64) Request {
+	return Request{Key: key, Algorithm: l.Algorithm, Rules: l.Rules, Burst: l.Burst, Cost: cost}
+}
+
+// Capacity is the largest cost that r, a rule of the request, ever allows.
+func (req *Request) Capacity(r rules.Rule) int64 {
+	if req.Burst > 0 {
+		return req.Burst
+	}
+	return r.Count
 }
 
 // Outcome is what a store answers to one Take.
@@ -64,4 +79,12 @@ type Receipt struct {
 	Requests []Request
 	// ID names the admission in the store.
 	ID uint64
+	// Charges has one for each request, and is nil where the store remembers every admission by its ID.
+	Charges []Charge
+}
+
+// Charge is what a receipt remembers of a request whose admissions the store does not tell apart.
+type Charge struct {
+	At        int64       // when the store charged it, µs of its clock
+	GivenBack atomic.Bool // whoever sets it gives it back, once
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"time"
+
+	"github.com/rlgen/rlgen/rules"
 )
 
 // MaxWindow is the longest window that a store need decide: every time in µs is then exact in a float64, which is
@@ -26,9 +28,33 @@ func Validate(requests []Request) error {
 					i+1, r.Count, r.Window, MaxWindow)
 			}
 		}
+		if err := req.validateCounter(); err != nil {
+			return fmt.Errorf("limit %d of the call: %w", i+1, err)
+		}
 		for j := range i {
 			if requests[j].Key == req.Key {
 				return fmt.Errorf("limits %d and %d of the call have the same key, want distinct ones", j+1, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// validateCounter checks what holds where each rule has one entry in the state, by its window.
+func (req *Request) validateCounter() error {
+	if req.Burst < 0 {
+		return fmt.Errorf("burst %d, want 0 or more", req.Burst)
+	}
+	if req.Algorithm == rules.SlidingLog {
+		return nil
+	}
+	for i, r := range req.Rules {
+		if !req.Algorithm.Fits(req.Capacity(r), r.Window) {
+			return fmt.Errorf("%s of %d in %v, want a smaller product", req.Algorithm, req.Capacity(r), r.Window)
+		}
+		for _, other := range req.Rules[:i] {
+			if other.Window == r.Window {
+				return fmt.Errorf("two rules in %v, want one for each window", r.Window)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func (r *replay) do(t *testing.T, s step) string {
 	requests := make([]store.Request, len(s.asks))
 	for i, a := range s.asks {
 		l := r.limits[a.limit]
-		requests[i] = store.Request{Key: r.prefix + l.name + "=" + a.id, Rules: l.rules, Cost: a.cost}
+		requests[i] = store.NewRequest(&l.Limit, r.prefix+l.name+"="+a.id, a.cost)
 	}
 	out, err := r.subject.Store.Take(context.Background(), requests, true)
 	if err != nil {

@@ -40,6 +40,9 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}{
 		{"Traces", true, testTraces},
 		{"Model", true, testModel},
+		{"Buckets", true, testBuckets},
+		{"Bisimulation", true, testBisimulation},
+		{"BucketsUnderConcurrency", false, testBucketsUnderConcurrency},
 		{"RetryAfterIsTight", true, testRetryAfter},
 		{"RemainingIsTight", true, testRemaining},
 		{"CostIsAdditive", true, testCost},

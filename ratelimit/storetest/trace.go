@@ -30,8 +30,8 @@ type step struct {
 
 // limit is a declared limit.
 type limit struct {
-	name  string
-	rules []rules.Rule
+	name string
+	rules.Limit
 }
 
 // ask is what a call asks of one limit.
@@ -106,17 +106,17 @@ func (p *traceParser) declare(n int, line string) error {
 	if !strings.Contains(words[0], ",") {
 		l.name, words = words[0], words[1:]
 	}
-	for _, word := range words {
-		count, window, _ := strings.Cut(word, ",")
-		c, err := strconv.ParseInt(count, 10, 64)
+	options := len(words)
+	for options > 0 && strings.Contains(words[options-1], "=") {
+		options--
+	}
+	for _, rule := range words[:options] { // one by one: a trace may have rules that never bind
+		d, err := rules.Parse("//ratelimit:global " + rule + " " + strings.Join(words[options:], " "))
 		if err != nil {
 			return err
 		}
-		w, err := time.ParseDuration(window)
-		if err != nil {
-			return err
-		}
-		l.rules = append(l.rules, rules.Rule{Count: c, Window: w})
+		d.Limit.Rules = append(l.Rules, d.Limit.Rules...)
+		l.Limit = d.Limit
 	}
 	limits := append([]limit(nil), p.limits...)
 	if i := find(limits, l.name); i >= 0 {

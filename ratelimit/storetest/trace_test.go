@@ -13,9 +13,9 @@ import (
 func TestParseTraces(t *testing.T) {
 	text := "# why\n\nlimit user 2,1s 5,1m\nlimit global 9,1h\ntake\n+1ms user=alice 2 global 0\n-1s back 1\nlimit user 1,1s\n" +
 		"+0s user= 1\n----\nallow  user\nback\ndeny user\n\n\nlimit 1,1s\ntake\n+0s bob 1\n----\nallow\n"
-	user := limit{"user", []rules.Rule{{Count: 2, Window: time.Second}, {Count: 5, Window: time.Minute}}}
-	global := limit{"global", []rules.Rule{{Count: 9, Window: time.Hour}}}
-	one := []rules.Rule{{Count: 1, Window: time.Second}}
+	user := limit{"user", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 2, Window: time.Second}, {Count: 5, Window: time.Minute}}}}
+	global := limit{"global", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 9, Window: time.Hour}}}}
+	one := rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 1, Window: time.Second}}}
 	want := []trace{
 		{line: 3, steps: []step{
 			{line: 3, text: "limit user 2,1s 5,1m", limits: []limit{user}},
@@ -42,8 +42,8 @@ func TestParseTraces(t *testing.T) {
 func TestParseTracesRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"alice 1":                         `1: found "alice 1", want a limit or take`,
-		"limit x,1s":                      `1: strconv.ParseInt: parsing "x": invalid syntax`,
-		"limit 1,x":                       `1: time: invalid duration "x"`,
+		"limit x,1s":                      `1: column 20: rule "x,1s" has the count "x", want digits only`,
+		"limit 1,x":                       `1: column 22: rule "1,x" has a window without a number, want one such as 500ms, 1s or 24h`,
 		"limit a 1,1s\ntake\n+0s b 1":     `3: limit "b" is not declared`,
 		"limit 1,1s\ntake\nalice 1":       `3: time: invalid duration "alice"`,
 		"limit 1,1s\ntake\n+0s alice":     `3: found "+0s alice", want a step and pairs of an id and a cost`,

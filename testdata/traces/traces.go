@@ -4,7 +4,7 @@ package traces
 
 import "embed"
 
-// FS holds one file for each subject, named <algorithm>_<subject>.txt.
+// FS holds a file for each algorithm, <algorithm>.txt, or one for each of its subjects, <algorithm>_<subject>.txt.
 //
-//go:embed *_*.txt
+//go:embed *-*.txt gcra.txt
 var FS embed.FS

@@ -1,0 +1,106 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// bucket is a token bucket: burst tokens at most, and count more in each window, evenly. It does not count them, but
+// knows for each rule when the bucket will be full. That is the leaky bucket and GCRA too: what is missing in the
+// one is the filling of the other, and the time until it is full is what GCRA is ahead of now.
+//
+// One token takes window/count to come back. All is counted in units of 1 µs/count, of which a token is as many as
+// the window has µs: integers, which lose nothing.
+//
+// A clock that is set back is further away from the time at which the bucket is full.
+type bucket struct {
+	debts []debt
+}
+
+// debt is one rule's bucket, known by its window: empty until now, full again at full less early units.
+type debt struct {
+	window int64 // µs
+	full   int64 // µs, rounded up
+	early  int64 // below count
+	count  int64 // by which early is to be understood
+}
+
+func newBucket() counts { return &bucket{} }
+
+// of returns the debt of a rule, with nothing missing if it has none at now.
+func (b *bucket) of(now int64, rule rules.Rule) debt {
+	window := rule.Window.Microseconds()
+	for _, d := range b.debts {
+		if d.window == window && d.full > now {
+			if d.count != rule.Count {
+				d.count, d.early = rule.Count, 0
+			}
+			return d
+		}
+	}
+	return debt{window: window, full: now, count: rule.Count}
+}
+
+func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+	burst := req.Capacity(rule)
+	switch cost := req.Cost; {
+	case cost == 0:
+	case cost > burst:
+		out.RetryAfter = store.Never
+	default:
+		d := b.of(now, rule)
+		out.RetryAfter = micros(max(0, d.full-now-((burst-cost)*d.window+d.early)/d.count))
+	}
+	return out
+}
+
+func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	d := b.of(now, rule)
+	most := req.Capacity(rule) * d.window
+	wait := d.full - now
+	if wait > most/d.count+1 {
+		return 0, micros(wait) // more than a burst is missing: the clock was set back, or the burst was larger
+	}
+	return max(0, most-wait*d.count+d.early) / d.window, micros(wait)
+}
+
+func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64) {
+	for _, rule := range req.Rules {
+		d := b.of(now, rule)
+		missing := (d.full-now)*d.count - d.early + a.cost*d.window
+		wait := (missing + d.count - 1) / d.count
+		d.full, d.early = now+wait, wait*d.count-missing
+		b.set(d)
+	}
+	for _, d := range b.debts {
+		ends = max(ends, d.full)
+	}
+	return ends
+}
+
+// giveBack takes back what has not come back by itself since.
+func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
+	for _, rule := range req.Rules {
+		d := b.of(now, rule)
+		since := max(0, now-a.at)
+		if d.full == now || since > a.cost*d.window/d.count {
+			continue
+		}
+		early := d.early + a.cost*d.window - since*d.count
+		d.full, d.early = d.full-early/d.count, early%d.count
+		b.set(d)
+	}
+}
+
+// set puts d in the place of the debt of its window.
+func (b *bucket) set(d debt) {
+	for i := range b.debts {
+		if b.debts[i].window == d.window {
+			b.debts[i] = d
+			return
+		}
+	}
+	b.debts = append(b.debts, d)
+}

@@ -1,0 +1,152 @@
+-- entries: the frame's side of every algorithm that keeps one string at a limit's key. Such an algorithm is a letter
+-- and pure functions on one entry, which is what one rule counts.
+--
+-- The string is entries with spaces between them, each <letter><window>:<ends> or <letter><window>:<ends>:<body>
+--
+--   window  of the rule, µs. A rule whose count changes finds its entry again; one whose window changes begins anew
+--   ends    µs of the server's clock from when the entry says nothing any more: it is then as if it were not there
+--   body    the algorithm's, without spaces
+--
+-- What other rules and other algorithms have written stays until it ends, so that two versions of a service that share
+-- the key do not take each other's counts away.
+--
+-- The functions of an algorithm, with entry nil where there is none, and burst 0 where the limit has none:
+--
+--   ask(entry, rule, cost, now, burst)         returns the retry: µs, 0 allowed, -1 never
+--   charge(entry, rule, cost, now, burst)      returns the entry with the cost, {ends, body}
+--   back(entry, rule, cost, at, now, burst)    returns the entry without a cost that was charged at at, or nil
+--   describe(entry, rule, now, burst)          returns remaining and reset (µs)
+
+local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
+
+local function integer(n)
+  return string.format('%.0f', n)
+end
+
+-- load reads the string. One that has anything but entries is another program's: the server is made to refuse it as
+-- it refuses a key of another type.
+local function load(limit, now)
+  limit.old, limit.tags, limit.entries, limit.written = redis.call('GET', limit.key), {}, {}, false
+  if not limit.old then
+    return
+  end
+  local length = 0
+  for whole, tag, ends, body in string.gmatch(limit.old, '((%a%d+):(%d+):?(%S*) ?)') do
+    length = length + #whole
+    local entry = {ends = tonumber(ends), body = body}
+    if entry.ends > now then
+      limit.tags[#limit.tags + 1] = tag
+      limit.entries[tag] = entry
+    end
+  end
+  if length ~= #limit.old then
+    redis.call('ZCOUNT', limit.key, 0, 0)
+  end
+end
+
+-- text returns the string and when the last of its entries ends.
+local function text(limit)
+  local parts, last = {}, 0
+  for _, tag in ipairs(limit.tags) do
+    local entry = limit.entries[tag]
+    if entry then
+      local part = tag .. ':' .. integer(entry.ends)
+      if entry.body ~= '' then
+        part = part .. ':' .. entry.body
+      end
+      parts[#parts + 1] = part
+      last = math.max(last, entry.ends)
+    end
+  end
+  return table.concat(parts, ' '), last
+end
+
+local function remove(key)
+  redis.call('PEXPIRE', key, 0)
+end
+
+local function put(limit, tag, entry)
+  if not limit.entries[tag] then
+    limit.tags[#limit.tags + 1] = tag
+  end
+  limit.entries[tag] = entry
+end
+
+-- keep makes an algorithm for the frame.
+local function keep(letter, steps)
+  local function find(limit, rule)
+    return limit.entries[letter .. rule.span]
+  end
+
+  local function probe(limit, now)
+    load(limit, now)
+    local allowed = true
+    for _, rule in ipairs(limit.rules) do
+      rule.retry = 0
+      if limit.cost > 0 then
+        rule.retry = steps.ask(find(limit, rule), rule, limit.cost, now, limit.burst)
+      end
+      if rule.retry ~= 0 then
+        allowed = false
+      end
+    end
+    return allowed
+  end
+
+  local function charge()
+    return true
+  end
+
+  local function settle(limit, now)
+    for _, rule in ipairs(limit.rules) do
+      put(limit, letter .. rule.span, steps.charge(find(limit, rule), rule, limit.cost, now, limit.burst))
+    end
+    local value, last = text(limit)
+    redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
+    limit.written = true
+  end
+
+  local function revert(limit)
+    if not limit.written then
+      return
+    end
+    if limit.old then
+      redis.call('SET', limit.key, limit.old, 'KEEPTTL')
+    else
+      remove(limit.key)
+    end
+  end
+
+  local function discharge(limit, _, at, now)
+    load(limit, now)
+    if limit.cost == 0 then
+      return
+    end
+    for _, rule in ipairs(limit.rules) do
+      local entry = find(limit, rule)
+      if entry then
+        limit.entries[letter .. rule.span] = steps.back(entry, rule, limit.cost, at, now, limit.burst)
+      end
+    end
+    local value = text(limit)
+    if not limit.old or value == limit.old then
+      return
+    end
+    if value == '' then
+      remove(limit.key)
+    else
+      redis.call('SET', limit.key, value, 'KEEPTTL')
+    end
+  end
+
+  local function describe(limit, now)
+    for _, rule in ipairs(limit.rules) do
+      rule.remaining, rule.reset = steps.describe(find(limit, rule), rule, now, limit.burst)
+    end
+  end
+
+  return {
+    probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
+    forgetful = true,
+  }
+end

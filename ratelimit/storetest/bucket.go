@@ -1,0 +1,302 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// gcraModel is GCRA as its law is written, in fractions: for each window the theoretical arrival time, µs.
+type gcraModel map[time.Duration]*arrival
+
+type arrival struct {
+	tat   *big.Rat
+	count int64 // by which it was written: of another count, it is the next µs
+}
+
+func ratOf(n, d int64) *big.Rat { return big.NewRat(n, d) }
+
+func ceil(r *big.Rat) int64 {
+	n := new(big.Int).Neg(new(big.Int).Div(new(big.Int).Neg(r.Num()), r.Denom()))
+	return n.Int64()
+}
+
+func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+// interval is what one permit of r takes to come back.
+func interval(r rules.Rule) *big.Rat { return ratOf(r.Window.Microseconds(), r.Count) }
+
+// tat is max(TAT, now) of a rule.
+func (m gcraModel) tat(now int64, r rules.Rule) *big.Rat {
+	at := ratOf(now, 1)
+	a, ok := m[r.Window]
+	if !ok {
+		return at
+	}
+	tat := a.tat
+	if a.count != r.Count {
+		tat = ratOf(ceil(tat), 1)
+	}
+	if tat.Cmp(at) < 0 {
+		return at
+	}
+	return tat
+}
+
+func (m gcraModel) ask(now int64, req store.Request, r rules.Rule) store.RuleOutcome {
+	tat, t, burst := m.tat(now, r), interval(r), req.Capacity(r)
+	late := new(big.Rat).Sub(tat, ratOf(now, 1))
+	full := new(big.Rat).Mul(ratOf(burst, 1), t)
+	out := store.RuleOutcome{
+		Remaining:  max(0, floor(new(big.Rat).Quo(new(big.Rat).Sub(full, late), t))),
+		ResetAfter: time.Duration(ceil(late)) * time.Microsecond,
+	}
+	if req.Cost == 0 {
+		return out
+	}
+	if req.Cost > burst {
+		out.RetryAfter = store.Never
+		return out
+	}
+	over := new(big.Rat).Sub(new(big.Rat).Add(late, new(big.Rat).Mul(ratOf(req.Cost, 1), t)), full)
+	out.RetryAfter = time.Duration(max(0, ceil(over))) * time.Microsecond
+	return out
+}
+
+func (m gcraModel) charge(now int64, req store.Request) {
+	for _, r := range req.Rules {
+		cost := new(big.Rat).Mul(ratOf(req.Cost, 1), interval(r))
+		m[r.Window] = &arrival{new(big.Rat).Add(m.tat(now, r), cost), r.Count}
+	}
+}
+
+// giveBack takes back of a cost charged at at what has not come back by itself.
+func (m gcraModel) giveBack(now, at int64, req store.Request) {
+	for _, r := range req.Rules {
+		back := new(big.Rat).Mul(ratOf(req.Cost, 1), interval(r))
+		back.Sub(back, ratOf(max(0, now-at), 1))
+		if back.Sign() <= 0 || m.tat(now, r).Cmp(ratOf(now, 1)) == 0 {
+			continue
+		}
+		m[r.Window] = &arrival{new(big.Rat).Sub(m.tat(now, r), back), r.Count}
+	}
+}
+
+// over says whether a store may have forgotten something at a time, which a clock that goes back then would need.
+func (m gcraModel) over(latest int64) bool {
+	for _, a := range m {
+		if ceil(a.tat) <= latest {
+			return true
+		}
+	}
+	return false
+}
+
+// buckets are the algorithms that decide as GCRA does.
+var buckets = []rules.Algorithm{rules.TokenBucket, rules.LeakyBucket, rules.GCRA}
+
+// testBuckets compares the store with the model on random calls of two limits: any cost, rules that do not divide their
+// windows and change, permits given back, and time in any step, sometimes back.
+func testBuckets(t *testing.T, s Subject) {
+	cases := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		cases++
+		s.Clock.Move(24 * time.Hour)
+		w := bucketWalk{subject: s, prefix: fmt.Sprintf("%sbuckets%d:", s.Prefix, cases), latest: s.Clock.Now().UnixMicro()}
+		for i := range w.limits {
+			w.limits[i].Algorithm = rapid.SampledFrom(buckets).Draw(rt, "algo")
+			w.models[i] = gcraModel{}
+			w.change(rt, i)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"take": w.take,
+			"wait": w.wait,
+			"back": w.back,
+			"rules": func(rt *rapid.T) {
+				if rapid.IntRange(0, 4).Draw(rt, "change") == 0 {
+					w.change(rt, rapid.IntRange(0, 1).Draw(rt, "limit"))
+				}
+			},
+		})
+	})
+}
+
+type bucketWalk struct {
+	subject  Subject
+	prefix   string
+	latest   int64 // µs
+	limits   [2]rules.Limit
+	models   [2]gcraModel
+	named    [2]int // how often the key was given up for another
+	receipts []bucketReceipt
+}
+
+type bucketReceipt struct {
+	store.Receipt
+	at       int64
+	requests []store.Request
+	limits   []int
+	named    [2]int
+}
+
+func (w *bucketWalk) change(rt *rapid.T, i int) {
+	l := &w.limits[i]
+	l.Rules = nil
+	for _, window := range rapid.SliceOfNDistinct(rapid.SampledFrom([]time.Duration{time.Second, 2 * time.Second, 7 * time.Second}), 1, 2, rapid.ID).Draw(rt, "windows") {
+		l.Rules = append(l.Rules, rules.Rule{Count: rapid.SampledFrom([]int64{1, 2, 3, 7, 1000}).Draw(rt, "count"), Window: window})
+	}
+	l.Burst = rapid.Int64Range(0, 6).Draw(rt, "burst")
+}
+
+func (w *bucketWalk) take(rt *rapid.T) {
+	now := w.subject.Clock.Now().UnixMicro()
+	var requests []store.Request
+	var limits []int
+	for i := range w.limits {
+		if rapid.IntRange(0, 3).Draw(rt, "asked") > 0 {
+			key := fmt.Sprintf("%s%d-%d", w.prefix, i, w.named[i])
+			requests = append(requests, store.NewRequest(&w.limits[i], key, rapid.Int64Range(0, 4).Draw(rt, "cost")))
+			limits = append(limits, i)
+		}
+	}
+	out, err := w.subject.Store.Take(context.Background(), requests, true)
+	if err != nil {
+		rt.Fatalf("Take(%v): %v", requests, err)
+	}
+	var want []store.RuleOutcome
+	allowed := true
+	for n, req := range requests {
+		for _, r := range req.Rules {
+			want = append(want, w.models[limits[n]].ask(now, req, r))
+			allowed = allowed && want[len(want)-1].RetryAfter == 0
+		}
+	}
+	if allowed {
+		want = want[:0]
+		for n, req := range requests {
+			m := w.models[limits[n]]
+			if req.Cost > 0 {
+				m.charge(now, req)
+			}
+			req.Cost = 0
+			for _, r := range req.Rules {
+				want = append(want, m.ask(now, req, r))
+			}
+		}
+		w.receipts = append(w.receipts, bucketReceipt{out.Receipt, now, requests, limits, w.named})
+	}
+	if out.Allowed != allowed {
+		rt.Fatalf("Take(%v) allowed = %v, want %v: %+v", requests, out.Allowed, allowed, want)
+	}
+	for i := range want {
+		if out.Rules[i] != want[i] {
+			rt.Fatalf("Take(%v) rule %d = %+v, want %+v", requests, i, out.Rules[i], want[i])
+		}
+	}
+}
+
+func (w *bucketWalk) wait(rt *rapid.T) {
+	step := rapid.SampledFrom([]time.Duration{
+		time.Microsecond, 333333 * time.Microsecond, 142858 * time.Microsecond, time.Second, 3 * time.Second,
+		-time.Microsecond, -500 * time.Millisecond, -time.Hour,
+	}).Draw(rt, "step")
+	if step < 0 {
+		for i := range w.models {
+			if w.models[i].over(w.latest) {
+				w.named[i]++
+				w.models[i] = gcraModel{}
+			}
+		}
+	}
+	w.subject.Clock.Move(step)
+	w.latest = max(w.latest, w.subject.Clock.Now().UnixMicro())
+}
+
+func (w *bucketWalk) back(rt *rapid.T) {
+	if len(w.receipts) == 0 {
+		return
+	}
+	r := &w.receipts[rapid.IntRange(0, len(w.receipts)-1).Draw(rt, "receipt")]
+	for range 2 {
+		if err := w.subject.Store.GiveBack(context.Background(), r.Receipt); err != nil {
+			rt.Fatalf("GiveBack: %v", err)
+		}
+	}
+	for n, req := range r.requests {
+		if i := r.limits[n]; req.Cost > 0 && r.named[i] == w.named[i] {
+			w.models[i].giveBack(w.subject.Clock.Now().UnixMicro(), r.at, req)
+		}
+	}
+	r.requests = nil
+}
+
+// testBisimulation holds that GCRA, the leaky bucket and a token bucket that counts its tokens, in fractions, decide
+// alike: the same calls, the same retry-after, the same remaining.
+func testBisimulation(t *testing.T, s Subject) {
+	cases := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		cases++
+		s.Clock.Move(24 * time.Hour)
+		r := rules.Rule{
+			Count:  rapid.Int64Range(1, 11).Draw(rt, "count"),
+			Window: time.Duration(rapid.Int64Range(1000, 2_000_000).Draw(rt, "window")) * time.Microsecond,
+		}
+		burst := rapid.Int64Range(1, 9).Draw(rt, "burst")
+		gain := ratOf(r.Count, r.Window.Microseconds()) // tokens in 1 µs
+		full := ratOf(burst, 1)
+		tokens, last := full, s.Clock.Now().UnixMicro()
+		for range rapid.IntRange(1, 25).Draw(rt, "calls") {
+			s.Clock.Move(time.Duration(rapid.Int64Range(0, r.Window.Microseconds()).Draw(rt, "step")) * time.Microsecond)
+			now := s.Clock.Now().UnixMicro()
+			tokens = new(big.Rat).Add(tokens, new(big.Rat).Mul(ratOf(now-last, 1), gain))
+			if last = now; tokens.Cmp(full) > 0 {
+				tokens = full
+			}
+			cost := rapid.Int64Range(1, burst).Draw(rt, "cost")
+			want := store.RuleOutcome{}
+			if lack := new(big.Rat).Sub(ratOf(cost, 1), tokens); lack.Sign() > 0 {
+				want.RetryAfter = time.Duration(ceil(lack.Quo(lack, gain))) * time.Microsecond
+			} else {
+				tokens = new(big.Rat).Sub(tokens, ratOf(cost, 1))
+			}
+			want.Remaining = floor(tokens)
+			want.ResetAfter = time.Duration(ceil(new(big.Rat).Quo(new(big.Rat).Sub(full, tokens), gain))) * time.Microsecond
+			for _, algorithm := range buckets {
+				req := store.Request{
+					Key: fmt.Sprintf("%sbisimulation%d:%v", s.Prefix, cases, algorithm), Algorithm: algorithm,
+					Rules: []rules.Rule{r}, Burst: burst, Cost: cost,
+				}
+				out, err := s.Store.Take(context.Background(), []store.Request{req}, true)
+				if err != nil || out.Rules[0] != want || out.Allowed != (want.RetryAfter == 0) {
+					rt.Fatalf("Take(%v) = %+v, %v, want %+v", req, out, err, want)
+				}
+			}
+		}
+	})
+}
+
+// testBucketsUnderConcurrency asks at one instant, from many callers: exactly the burst passes.
+func testBucketsUnderConcurrency(t *testing.T, s Subject) {
+	for _, algorithm := range buckets {
+		req := store.Request{Key: s.Prefix + "concurrent" + algorithm.String(), Algorithm: algorithm, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Burst: 50, Cost: 1}
+		allowed := make(chan store.Receipt, 1000)
+		each(32, 1000, func(int) {
+			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			if err != nil {
+				t.Errorf("Take: %v", err)
+			} else if out.Allowed {
+				allowed <- out.Receipt
+			}
+		})
+		if n := len(allowed); n != 50 {
+			t.Errorf("%v: %d of 1,000 calls allowed, want exactly 50", algorithm, n)
+		}
+	}
+}
