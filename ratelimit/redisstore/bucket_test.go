@@ -1,0 +1,165 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// bucketOf asks for cost from a bucket of count in an hour.
+func bucketOf(key string, count, cost int64) store.Request {
+	req := request(key, count, cost)
+	req.Algorithm = rules.GCRA
+	return req
+}
+
+// TestBucketKeys holds what a bucket keeps in Redis: a denial and a call of cost 0 leave it alone, it expires when the bucket
+// is full, and is gone when all is given back.
+func TestBucketKeys(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	s, p := newStore(t, client), redistest.Prefix(t)
+	ctx := context.Background()
+	first := take(t, s, bucketOf(p+"a", 4, 3))
+	if ttl := client.PTTL(ctx, p+"a").Val(); ttl > 45*time.Minute+2*time.Second || ttl < 45*time.Minute {
+		t.Errorf("the key expires in %v, want a second after the 45m in which the bucket is full", ttl)
+	}
+	before := state(t, client, p+"a", p+"b")
+	take(t, s, bucketOf(p+"a", 4, 2), bucketOf(p+"b", 4, 1))
+	take(t, s, bucketOf(p+"a", 4, 0), bucketOf(p+"b", 4, 0))
+	if after := state(t, client, p+"a", p+"b"); after != before {
+		t.Errorf("state after a denial and a call of cost 0 = %s, want that before, %s", after, before)
+	}
+	for range 2 {
+		if err := s.GiveBack(ctx, first.Receipt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, s, bucketOf(p+"a", 1_000_000, 2))
+	if err := s.GiveBack(ctx, first.Receipt); err != nil {
+		t.Fatal(err)
+	}
+	if left := take(t, s, bucketOf(p+"a", 1_000_000, 0)).Rules[0].Remaining; left > 999_999 {
+		t.Errorf("%d remaining after a receipt is used thrice, want less than all", left)
+	}
+}
+
+// TestBucketsOfTwoVersions lets two versions of a service share a key, with other windows: neither takes away what
+// the other has counted, and the state ends with both.
+func TestBucketsOfTwoVersions(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	s, p := newStore(t, client), redistest.Prefix(t)
+	older := bucketOf(p, 5, 1)
+	newer := store.Request{Key: p, Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 5, Window: 2 * time.Hour}}, Cost: 1}
+	for i := range 5 {
+		if !take(t, s, older).Allowed || !take(t, s, newer).Allowed {
+			t.Fatalf("call %d of each version is denied, want 5 of each", i+1)
+		}
+	}
+	if take(t, s, older).Allowed || take(t, s, newer).Allowed {
+		t.Error("a sixth call is allowed, want none")
+	}
+	if ttl := client.PTTL(context.Background(), p).Val(); ttl < 119*time.Minute || ttl > 2*time.Hour+2*time.Second {
+		t.Errorf("the key expires in %v, want two hours", ttl)
+	}
+}
+
+// TestForeignStrings refuses what another program keeps under the key, and leaves it and other limits alone.
+func TestForeignStrings(t *testing.T) {
+	embedded := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { embedded.Close() })
+	for name, client := range map[string]*redis.Client{"miniredis": embedded, "standalone": redistest.Standalone(t).Client(t)} {
+		for _, theirs := range []string{"theirs", "b1", "b1:2 theirs", " b1:2", "1:2"} {
+			t.Run(fmt.Sprint(name, theirs), func(t *testing.T) {
+				s, p := newStore(t, client), redistest.Prefix(t)
+				client.Set(context.Background(), p+"b", theirs, time.Minute)
+				_, err := s.Take(context.Background(), []store.Request{request(p+"log", 5, 1), bucketOf(p+"a", 5, 1), bucketOf(p+"b", 5, 1)}, true)
+				if classOf(err) != store.Misconfigured {
+					t.Errorf("Take = %v, want an error of class %v", err, store.Misconfigured)
+				}
+				if got := client.Get(context.Background(), p+"b").Val(); got != theirs {
+					t.Errorf("the other program's key is %q, want %q", got, theirs)
+				}
+				if n := client.Exists(context.Background(), p+"a", p+"log").Val(); n != 0 {
+					t.Errorf("%d other limits are charged, want none", n)
+				}
+			})
+		}
+	}
+}
+
+// TestBucketPermissions fails the second of two writes: the first is taken back.
+func TestBucketPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	s := as(t, server, acl)
+	out := take(t, s, bucketOf("rl:a", 10, 2), request("rl:log", 10, 1))
+	if err := s.GiveBack(context.Background(), out.Receipt); err != nil {
+		t.Fatal(err)
+	}
+	if n := admin.Exists(context.Background(), "rl:a", "rl:log").Val(); n != 0 {
+		t.Errorf("%d keys left after all is given back, want none", n)
+	}
+	take(t, s, bucketOf("rl:old", 10, 2))
+	before := admin.Get(context.Background(), "rl:old").Val()
+	narrow := as(t, server, acl+" resetkeys ~rl:log ~rl:old ~rl:new %R~rl:shut")
+	_, err := narrow.Take(context.Background(), []store.Request{
+		request("rl:log", 10, 1), bucketOf("rl:old", 10, 1), bucketOf("rl:new", 10, 1), bucketOf("rl:shut", 10, 1),
+	}, false)
+	var failed *store.Error
+	if !errors.As(err, &failed) {
+		t.Fatalf("Take without the permission to write one key = %v, want an error", err)
+	}
+	if n := admin.Exists(context.Background(), "rl:log", "rl:new", "rl:shut").Val(); n != 0 {
+		t.Errorf("%d keys are there after a write failed, want none", n)
+	}
+	if after := admin.Get(context.Background(), "rl:old").Val(); after != before {
+		t.Errorf("the key holds %q after a write of another failed, want %q", after, before)
+	}
+}
+
+// TestLostBucketReservation loses the reply of one slot: what other slots surely charged comes back, logs get back
+// what may have been charged, and the bucket of that slot keeps it: never is more given back than was charged.
+func TestLostBucketReservation(t *testing.T) {
+	f := &faults{}
+	client := faultyClients(t, f)["cluster"]
+	s := newStore(t, client)
+	brief := newStore(t, client, redisstore.WithBudget(500*time.Millisecond))
+	p := redistest.Prefix(t)
+	requests := []store.Request{bucketOf(p+"a", 1000, 1), bucketOf(p+"b", 1000, 1), bucketOf(p+"c", 1000, 1), request(p+"log", 10, 1)}
+	for _, req := range requests {
+		req.Cost = 0
+		take(t, s, req)
+	}
+	f.next.Store(int32(cutAfter))
+	if _, err := brief.Take(context.Background(), requests, true); classOf(err) != store.Indeterminate {
+		t.Errorf("Take = %v, want an error of class %v", err, store.Indeterminate)
+	}
+	if err := redistest.Poll(func() error {
+		kept := int64(0)
+		for _, req := range requests[:3] {
+			req.Cost = 0
+			kept += 1000 - take(t, s, req).Rules[0].Remaining
+		}
+		log := requests[3]
+		log.Cost = 0
+		if left := take(t, s, log).Rules[0].Remaining; left != 10 {
+			return fmt.Errorf("%d remaining of the log, want 10", left)
+		}
+		if kept > 1 { // by the bucket whose reply was lost, if it was a bucket
+			return fmt.Errorf("%d permits kept by the buckets, want 1 at most", kept)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
