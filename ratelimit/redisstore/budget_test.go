@@ -130,7 +130,9 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // The budget is what the client is told, too, so that a client that heeds deadlines gives up with the call.
 func TestClientIsToldTheBudget(t *testing.T) {
