@@ -36,6 +36,9 @@ func (s *service) resolve() {
 
 // limitsNothing reports whether no directive on the type or its methods, on any platform, is a limit.
 func (s *service) limitsNothing() bool {
+	if s.unit.alone && s.unit.hasElsewhere() {
+		return false // for all that is known
+	}
 	for _, u := range s.unit.siblings {
 		if other := s.onPlatform(u); other != nil && len(other.lines)+len(other.own) > 0 {
 			return false
@@ -252,11 +255,11 @@ func (m *method) check() {
 	}
 	for i, l := range m.limits {
 		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
-			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>%s", l.Kind, name, m.exempt())
+			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>%s", l.Kind, name, m.exempt()).Mend = m.addContext()
 		}
 		for _, other := range m.limits[:i] {
 			if l.Limit.String() == other.Limit.String() {
-				u.errorf(l.line.pos, "%s has the limit %q twice, the other at line %d; delete one", name, l.Limit.String(), u.position(other.line.pos).Line)
+				u.errorf(l.line.pos, "%s has the limit %q twice, the other at line %d; delete one", name, l.Limit.String(), u.position(other.line.pos).Line).Mend = l.line.dropLine(u)
 			}
 		}
 		m.checkExpressions(l)
@@ -289,12 +292,11 @@ func (u *unit) contextParam(sig *types.Signature) int {
 
 // context returns the interface context.Context, nil if nothing that was loaded imports its package.
 func (imp *importer) context() *types.Interface {
-	p := imp.byPath["context"]
-	if p == nil {
-		return nil
+	pkg := imp.given["context"]
+	if p := imp.byPath["context"]; p != nil {
+		pkg, _ = imp.load(p)
 	}
-	pkg, err := imp.load(p)
-	if err != nil {
+	if pkg == nil {
 		return nil
 	}
 	obj := pkg.Scope().Lookup("Context")

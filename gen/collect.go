@@ -32,7 +32,8 @@ type owner struct {
 	name   *ast.Ident
 
 	what string
-	mend string // empty where want says it all
+	mend string     // empty where want says it all
+	next *ast.Ident // what a detached comment stands above
 }
 
 // collect reads every comment of the unit and hangs its directives on the services that they stand on.
@@ -53,7 +54,7 @@ func (u *unit) collect() {
 func (u *unit) read(s *source, c *ast.Comment) *directive {
 	exact, near := rules.Match(c.Text)
 	if near != nil {
-		u.errorf(c.Pos()+token.Pos(near.Column-1), "%s", near.Msg)
+		u.errorf(c.Pos()+token.Pos(near.Column-1), "%s", near.Msg).Mend = u.mendComment(c, near)
 		return nil
 	}
 	if !exact {
@@ -64,7 +65,7 @@ func (u *unit) read(s *source, c *ast.Comment) *directive {
 		var list rules.Errors
 		errors.As(err, &list)
 		for _, e := range list {
-			u.errorf(c.Pos()+token.Pos(e.Column-1), "%s", e.Msg)
+			u.errorf(c.Pos()+token.Pos(e.Column-1), "%s", e.Msg).Mend = u.mendComment(c, e)
 		}
 		return nil
 	}
@@ -103,7 +104,7 @@ func (u *unit) orphan(d *directive, o owner) {
 	if o.mend != "" {
 		mend = "; " + o.mend
 	}
-	u.errorf(d.pos, "directive %s, want it in the doc comment of a method or of a type%s", o.what, mend)
+	u.errorf(d.pos, "directive %s, want it in the doc comment of a method or of a type%s", o.what, mend).Mend = d.moveTo(u, o.next)
 }
 
 // surroundings says where a comment stands that documents nothing.
@@ -120,7 +121,7 @@ func surroundings(d *directive) owner {
 }
 
 func detached(next *ast.Ident) owner {
-	return owner{what: "detached from " + next.Name + " by a blank line", mend: "delete the blank line"}
+	return owner{what: "detached from " + next.Name + " by a blank line", mend: "delete the blank line", next: next}
 }
 
 // inside says where in a declaration a comment stands that documents none of its parts: before the name of a method

@@ -52,12 +52,6 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 	if f == nil {
 		return nil
 	}
-	var from []string
-	for _, s := range f.services {
-		from = append(from, filepath.Base(s.src.path))
-	}
-	slices.Sort(from)
-	from = slices.Compact(from)
 	var inputs []string
 	for _, s := range f.services {
 		inputs = append(inputs, p.wrappers[s].injected())
@@ -67,9 +61,9 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 		list = append(list, &output{
 			unit:   u,
 			inputs: slices.Clone(inputs),
+			spread: true,
 			source: f.services[0].spec.Name.Pos(),
 			path:   filepath.Join(u.dir.path, base+f.suffix),
-			from:   from,
 			build:  f.build,
 			body:   body,
 		})

@@ -141,7 +141,8 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 		return
 	}
 	message := strings.TrimSpace(terr.Msg)
-	if name, ok := strings.CutPrefix(message, "undefined: "); ok {
+	name, undefined := strings.CutPrefix(message, "undefined: ")
+	if undefined {
 		message += m.undefined(name)
 	} else if strings.Contains(message, "has no field or method") && !strings.Contains(message, "but does have") {
 		message += e.missingField(terr.Pos, u.types)
@@ -152,7 +153,21 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 	if terr.Pos.IsValid() {
 		at += token.Pos(fset.Position(terr.Pos).Offset)
 	}
-	u.errorf(at, "%s: %s", option, message)
+	found := u.errorf(at, "%s: %s", option, message)
+	if undefined {
+		found.Mend = u.mendWord(at, name, rules.Suggest(name, m.paramNames()))
+	}
+}
+
+// paramNames returns the names of the parameters that expressions see.
+func (m *method) paramNames() []string {
+	var params []string
+	for v := range m.sig.Params().Variables() {
+		if v.Name() != "" && v.Name() != "_" {
+			params = append(params, v.Name())
+		}
+	}
+	return params
 }
 
 // missingField suggests a field or method for the selector whose name stands at pos.
@@ -196,12 +211,7 @@ func members(t types.Type, pkg *types.Package) []string {
 
 // undefined says which names an expression sees, and why it does not see this one.
 func (m *method) undefined(name string) string {
-	var params []string
-	for v := range m.sig.Params().Variables() {
-		if v.Name() != "" && v.Name() != "_" {
-			params = append(params, v.Name())
-		}
-	}
+	params := m.paramNames()
 	if recv := m.sig.Recv(); recv != nil && recv.Name() == name && m.service.iface == nil {
 		return ", the receiver; want an expression over the parameters of " + m.fn.Name()
 	}

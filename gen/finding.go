@@ -17,6 +17,8 @@ type Finding struct {
 	Message string
 	// Warning is set where the remark does not stand in the way of generating.
 	Warning bool
+	// Mend resolves the finding; nil where there is no one way to.
+	Mend *Mend
 }
 
 // Text returns the finding as one line, "file:line:col: message", the file relative to dir.
@@ -46,8 +48,10 @@ func relative(dir, path string) string {
 // findings gathers what a run remarks.
 type findings struct{ list []Finding }
 
-func (f *findings) errorf(pos token.Position, format string, args ...any) {
+// errorf adds a finding, and returns it until the next is added.
+func (f *findings) errorf(pos token.Position, format string, args ...any) *Finding {
 	f.list = append(f.list, Finding{Pos: pos, Message: fmt.Sprintf(format, args...)})
+	return &f.list[len(f.list)-1]
 }
 
 func (f *findings) warnf(pos token.Position, format string, args ...any) {
@@ -69,5 +73,7 @@ func (f *findings) sorted() []Finding {
 			strings.Compare(a.Message, b.Message),
 		)
 	})
-	return slices.Compact(f.list)
+	return slices.CompactFunc(f.list, func(a, b Finding) bool {
+		return a.Pos == b.Pos && a.Message == b.Message && a.Warning == b.Warning
+	})
 }

@@ -28,8 +28,9 @@ type importer struct {
 	checked  map[string]*types.Package // by packages' ID
 	exports  types.Importer            // of what is read from export data
 	byPath   map[string]*packages.Package
-	fromText map[string]bool  // by ID, memo of needsSource
-	units    map[string]*unit // by ID: what is generated for
+	fromText map[string]bool           // by ID, memo of needsSource
+	units    map[string]*unit          // by ID: what is generated for
+	given    map[string]*types.Package // by import path: what the caller has types of
 }
 
 func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
@@ -149,6 +150,9 @@ func (imp packageImporter) Import(path string) (*types.Package, error) {
 	}
 	if p := imp.from.Imports[path]; p != nil {
 		return imp.load(p)
+	}
+	if pkg := imp.given[path]; pkg != nil {
+		return pkg, nil
 	}
 	if path == runtimePath { // of a stub
 		return imp.runtime()

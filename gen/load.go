@@ -173,16 +173,21 @@ func readDirectory(path string) (*directory, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.files[file] = text
-		switch {
-		case hasHeader(text):
-			d.generated = append(d.generated, file)
-		case mentions(text):
-			d.hit = true
-			d.testHit = d.testHit || strings.HasSuffix(name, "_test.go")
-		}
+		d.add(file, text)
 	}
 	return d, nil
+}
+
+// add adds a Go file.
+func (d *directory) add(path string, text []byte) {
+	d.files[path] = text
+	switch {
+	case hasHeader(text):
+		d.generated = append(d.generated, path)
+	case mentions(text):
+		d.hit = true
+		d.testHit = d.testHit || strings.HasSuffix(path, "_test.go")
+	}
 }
 
 // units gives types to the packages of the directories that may have directives.

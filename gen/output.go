@@ -33,6 +33,8 @@ type output struct {
 	body    func(*writer)
 	// inputs say what the file is made from, for its hash.
 	inputs []string
+	// spread is set where files of other platforms have a part in what the file is.
+	spread bool
 	// source is the place, in a file that a person wrote, that the file is for.
 	source token.Pos
 }

@@ -31,6 +31,9 @@ type unit struct {
 	broken   bool // a source does not parse
 	// only are the sources that the unit is responsible for, nil for all that it compiles.
 	only map[string]bool
+	// alone is set where the unit is all that is known of its package: of other platforms' files only the text is, and
+	// type errors are for others to report.
+	alone bool
 	// siblings are the units of the package on all platforms, this one among them.
 	siblings []*unit
 }
@@ -157,7 +160,7 @@ func (u *unit) check() *types.Package {
 		}
 	}
 	u.types = u.imports.check(u.pkg, files, u.info, func(err types.Error) {
-		if pos := u.fset.PositionFor(err.Pos, false); own[pos.Filename] {
+		if pos := u.fset.PositionFor(err.Pos, false); own[pos.Filename] && !u.alone {
 			u.sink.errorf(pos, "%s", strings.TrimSpace(err.Msg))
 		}
 	})
@@ -181,8 +184,8 @@ func (u *unit) position(pos token.Pos) token.Position { return u.fset.PositionFo
 func (u *unit) external() bool { return u.pkg.ForTest != "" && u.pkg.ForTest != u.pkg.PkgPath }
 
 // errorf reports at a place of the unit.
-func (u *unit) errorf(pos token.Pos, format string, args ...any) {
-	u.sink.errorf(u.position(pos), format, args...)
+func (u *unit) errorf(pos token.Pos, format string, args ...any) *Finding {
+	return u.sink.errorf(u.position(pos), format, args...)
 }
 
 // warnf warns at a place of the unit.

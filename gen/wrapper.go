@@ -5,6 +5,7 @@ import (
 	"go/types"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,6 +39,7 @@ func (u *unit) outputs(p *plan) []*output {
 			unit:    u,
 			inputs:  p.inputs(services, methods),
 			source:  firstPlace(services, methods),
+			spread:  slices.ContainsFunc(services, func(s *service) bool { return s.iface == nil }),
 			path:    src.output(),
 			from:    []string{filepath.Base(src.path)},
 			build:   src.constraint(),

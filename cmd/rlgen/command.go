@@ -31,6 +31,8 @@ func (c *command) run(ctx context.Context, args []string) int {
 		switch args[0] {
 		case "check":
 			return c.check(ctx, args[1:])
+		case "vet":
+			return c.vet(ctx, args[1:])
 		case "list":
 			return c.list(ctx, args[1:])
 		case "help":

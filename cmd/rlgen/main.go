@@ -28,6 +28,9 @@ import (
 )
 
 func main() {
+	if isTool(os.Args[1:]) {
+		tool()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	c := &command{stdout: os.Stdout, stderr: os.Stderr}
