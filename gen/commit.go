@@ -38,10 +38,10 @@ func (r *Result) Commit() error {
 	return nil
 }
 
-// current reports whether the file stands there already.
+// current reports whether the file stands there already, with whatever line ends.
 func (f File) current() bool {
 	old, err := os.ReadFile(f.Path)
-	return err == nil && bytes.Equal(old, f.Text)
+	return err == nil && bytes.Equal(bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n")), f.Text)
 }
 
 func (f File) write() error {

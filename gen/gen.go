@@ -128,7 +128,7 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 			if err != nil {
 				return nil, err
 			}
-			if old, ok := u.dir.files[f.Path]; ok && !hasHeader(old) {
+			if old, ok := u.dir.files[f.Path]; ok && !isGenerated(f.Path, old) {
 				sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
 			}
 			files = append(files, f)

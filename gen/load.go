@@ -1,13 +1,17 @@
 package gen
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"go/build/constraint"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,7 +186,7 @@ func readDirectory(path string) (*directory, error) {
 func (d *directory) add(path string, text []byte) {
 	d.files[path] = text
 	switch {
-	case hasHeader(text):
+	case isGenerated(path, text):
 		d.generated = append(d.generated, path)
 	case mentions(text):
 		d.hit = true
@@ -204,7 +208,7 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 		byPath[d.path] = d
 		tests = tests || d.testHit
 		for _, file := range d.generated {
-			if clause := clauseOf(d.files[file]); clause != nil {
+			if clause := d.clauseOf(file); clause != nil {
 				overlay[file] = clause
 			}
 		}
@@ -237,18 +241,41 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	return units, nil
 }
 
-// clauseOf returns what go list is to see of a generated file that it could not read: its package clause. It
-// returns nil for a file in order.
-func clauseOf(text []byte) []byte {
-	fset := token.NewFileSet()
-	if _, err := parser.ParseFile(fset, "", text, parser.SkipObjectResolution); err == nil {
+var packageClause = regexp.MustCompile(`(?m)^package[ \t]+([\pL_][\pL\pN_]*)`)
+
+// clauseOf returns what go list is to see of a generated file that it could not read, of which a merge may have left
+// anything: its build constraint and its package clause. It returns nil for a file in order.
+func (d *directory) clauseOf(path string) []byte {
+	text := d.files[path]
+	if _, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution); err == nil {
 		return nil
 	}
-	f, _ := parser.ParseFile(fset, "", text, parser.PackageClauseOnly)
-	if f == nil || f.Name == nil {
-		return nil
+	var clause []byte
+	for line := range bytes.Lines(text) {
+		if constraint.IsGoBuild(strings.TrimSpace(string(line))) {
+			clause = append(clause, line...)
+			clause = append(clause, '\n')
+			break
+		}
 	}
-	return text[:fset.Position(f.Name.End()).Offset]
+	name := d.packageName(path)
+	if m := packageClause.FindSubmatch(text); m != nil {
+		name = string(m[1])
+	}
+	return append(clause, "package "+name+"\n"...)
+}
+
+// packageName returns the package of a generated file by that of its source, or of another file of the directory.
+func (d *directory) packageName(generated string) string {
+	base, suffix := splitName(filepath.Base(generated))
+	source := filepath.Join(d.path, strings.TrimSuffix(base, "_ratelimit")+suffix)
+	for _, path := range append([]string{source}, slices.Sorted(maps.Keys(d.files))...) {
+		f, err := parser.ParseFile(token.NewFileSet(), "", d.files[path], parser.PackageClauseOnly)
+		if err == nil && path != generated && (path == source || !strings.HasSuffix(path, "_test.go")) {
+			return f.Name.Name
+		}
+	}
+	return "main"
 }
 
 // preferTests drops the main packages of tests, and a package that also stands there with its test files.

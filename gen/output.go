@@ -25,7 +25,7 @@ type File struct {
 type output struct {
 	unit *unit
 	path string
-	from []string // names of the sources
+	from []string // names of the sources, none for what is made of the package
 	// build is the //go:build line, empty for none.
 	build string
 	// aliases are the names by which the source imports packages, by path.

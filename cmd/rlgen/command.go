@@ -135,6 +135,11 @@ func (c *command) generate(ctx context.Context, args []string) int {
 	if err := r.Commit(); err != nil {
 		return c.fail(err)
 	}
+	for _, path := range r.Obsolete {
+		removed := gen.Finding{Message: "removed: no directive makes the file any longer"}
+		removed.Pos.Filename = path
+		fmt.Fprintln(c.stdout, removed.Text(cfg.Dir))
+	}
 	return exitOK
 }
 

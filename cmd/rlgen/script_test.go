@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the scripts of testdata/script, each in a module example.com/m that requires this one. Besides
-// testscript's own commands there are "age file", which makes a file old, and "aged file", which asks whether it
-// still is.
+// testscript's own commands there are "age file", which makes a file old, "aged file", which asks whether it
+// still is, and "crlf file", which gives a file the line ends of Windows.
 func TestScript(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -40,6 +40,12 @@ func TestScript(t *testing.T) {
 			"age": func(ts *testscript.TestScript, neg bool, args []string) {
 				for _, file := range args {
 					ts.Check(os.Chtimes(ts.MkAbs(file), old, old))
+				}
+			},
+			"crlf": func(ts *testscript.TestScript, neg bool, args []string) {
+				for _, file := range args {
+					text := strings.ReplaceAll(ts.ReadFile(file), "\n", "\r\n")
+					ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o666))
 				}
 			},
 			"aged": func(ts *testscript.TestScript, neg bool, args []string) {
