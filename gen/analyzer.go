@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/unitchecker"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -45,6 +46,10 @@ directives and signatures that stand there now.`,
 	}
 	return a
 }
+
+// Tool is the program's main function where the go command calls it as its -vettool or -fixtool: it runs the [Analyzer]
+// as the arguments say, and ends the program.
+func Tool() { unitchecker.Main(Analyzer) }
 
 // passUnit is the unit of an analysis pass.
 type passUnit struct {

@@ -19,7 +19,7 @@ const module = "github.com/rlgen/rlgen"
 var layers = map[string][]string{
 	"rules":                         {},
 	"gen":                           {"rules", "golang.org/x/tools"},
-	"cmd/rlgen":                     {"gen", "rules"},
+	"cmd/rlgen":                     {"gen", "rules", "github.com/rogpeppe/go-internal/diff"},
 	"ratelimit/store":               {"rules"},
 	"ratelimit/memstore":            {"rules", "ratelimit/store"},
 	"ratelimit":                     {"rules", "ratelimit/store", "ratelimit/memstore"},

@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/rlgen/rlgen/gen"
@@ -146,6 +148,7 @@ func (c *command) generate(ctx context.Context, args []string) int {
 // check prints findings and stale files.
 func (c *command) check(ctx context.Context, args []string) int {
 	f := c.flags("rlgen check", "rlgen check [flags] [packages]").withDI("", " (default: those that stand there)")
+	diff := f.Bool("diff", false, "print what rlgen would change, as a unified diff")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
@@ -155,12 +158,31 @@ func (c *command) check(ctx context.Context, args []string) int {
 		return code
 	}
 	for _, path := range r.Stale() {
-		stale := gen.Finding{Message: "the file is not what its source makes now; run go generate"}
+		stale := gen.Finding{Message: staleMessage(r, path)}
 		stale.Pos.Filename = path
 		fmt.Fprintln(c.stderr, stale.Text(cfg.Dir))
 		code = exitFindings
+		if !*diff {
+			continue
+		}
+		text, err := unified(r, cfg.Dir, path)
+		if err != nil {
+			return c.fail(err)
+		}
+		c.stdout.Write(text)
 	}
 	return code
+}
+
+// staleMessage says what is wrong with a stale file.
+func staleMessage(r *gen.Result, path string) string {
+	if slices.Contains(r.Obsolete, path) {
+		return "no directive makes the file any longer; run go generate"
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "the file is missing; run go generate"
+	}
+	return "the file is not what its source makes now; run go generate"
 }
 
 func (c *command) version(args []string) int {

@@ -25,11 +25,13 @@ import (
 	"context"
 	"os"
 	"os/signal"
+
+	"github.com/rlgen/rlgen/gen"
 )
 
 func main() {
 	if isTool(os.Args[1:]) {
-		tool()
+		gen.Tool()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -8,10 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/tools/go/analysis/unitchecker"
-
-	"github.com/rlgen/rlgen/gen"
 )
 
 // isTool reports whether the go command calls the program as its -vettool or -fixtool: to ask what it is, which flags it
@@ -22,9 +18,6 @@ func isTool(args []string) bool {
 	}
 	return args[0] == "-V=full" || args[0] == "-flags" || strings.HasSuffix(args[len(args)-1], ".cfg")
 }
-
-// tool does what the go command asks for, and ends the program.
-func tool() { unitchecker.Main(gen.Analyzer) }
 
 // vet runs go vet with this program as its tool, so that the findings are cached and look like all others of go vet.
 func (c *command) vet(ctx context.Context, args []string) int {
