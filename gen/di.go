@@ -79,7 +79,7 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 
 // fxModule writes the module: providers, and the policies for the group "ratelimit.policies".
 func (w *writer) fxModule(p *plan, f *diFile) {
-	fx := w.qualify("go.uber.org/fx", "fx")
+	fx := w.qualify(fxPath, "fx")
 	var provided, names, remarks []string
 	for _, s := range f.services {
 		prov, reason := w.unit.provider(s)
@@ -110,7 +110,7 @@ func (w *writer) fxModule(p *plan, f *diFile) {
 
 // wireSet writes the provider set.
 func (w *writer) wireSet(p *plan, f *diFile) {
-	wire := w.qualify("github.com/google/wire", "wire")
+	wire := w.qualify(wirePath, "wire")
 	var provided, names, remarks []string
 	for _, s := range f.services {
 		prov, reason := w.unit.provider(s)

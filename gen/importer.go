@@ -15,10 +15,12 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// runtimePath and rulesPath are what generated code imports.
+// What generated code imports.
 const (
 	runtimePath = "github.com/rlgen/rlgen/ratelimit"
 	rulesPath   = "github.com/rlgen/rlgen/rules"
+	fxPath      = "go.uber.org/fx"
+	wirePath    = "github.com/google/wire"
 )
 
 // importer gives types to the packages that a load listed. What is generated for, what imports such a package, and
@@ -154,8 +156,13 @@ func (imp packageImporter) Import(path string) (*types.Package, error) {
 	if pkg := imp.given[path]; pkg != nil {
 		return pkg, nil
 	}
-	if path == runtimePath { // of a stub
-		return imp.runtime()
+	switch path { // of a stub
+	case runtimePath:
+		return imp.stubbed(path, "ratelimit", "Limiter")
+	case fxPath:
+		return imp.stubbed(path, "fx", "Option")
+	case wirePath:
+		return imp.stubbed(path, "wire", "ProviderSet")
 	}
 	for _, e := range imp.from.Errors {
 		if strings.Contains(e.Msg, path) {
@@ -165,21 +172,21 @@ func (imp packageImporter) Import(path string) (*types.Package, error) {
 	return nil, fmt.Errorf("no package %s is listed", path)
 }
 
-// runtime returns the package ratelimit for a stub: the real one, or what a stub needs of it where nothing
-// imports it yet.
-func (imp *importer) runtime() (*types.Package, error) {
-	if p := imp.byPath[runtimePath]; p != nil {
+// stubbed returns a package that a stub imports: the real one, or what the stub needs of it where nothing imports
+// it yet.
+func (imp *importer) stubbed(path, name, typ string) (*types.Package, error) {
+	if p := imp.byPath[path]; p != nil {
 		return imp.load(p)
 	}
-	if pkg := imp.checked[runtimePath]; pkg != nil {
+	if pkg := imp.checked[path]; pkg != nil {
 		return pkg, nil
 	}
-	pkg := types.NewPackage(runtimePath, "ratelimit")
-	limiter := types.NewTypeName(token.NoPos, pkg, "Limiter", nil)
-	types.NewNamed(limiter, types.NewStruct(nil, nil), nil)
-	pkg.Scope().Insert(limiter)
+	pkg := types.NewPackage(path, name)
+	named := types.NewTypeName(token.NoPos, pkg, typ, nil)
+	types.NewNamed(named, types.NewStruct(nil, nil), nil)
+	pkg.Scope().Insert(named)
 	pkg.MarkComplete()
-	imp.checked[runtimePath] = pkg
+	imp.checked[path] = pkg
 	return pkg, nil
 }
 

@@ -238,7 +238,39 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	}
 	slices.SortStableFunc(units, func(a, b *unit) int { return strings.Compare(a.pkg.PkgPath, b.pkg.PkgPath) })
 	shareExcluded(units, byPath)
-	return units, nil
+	return units, l.stubDependencies(imp, roots, byPath)
+}
+
+// stubDependencies stubs the packages of the main module that the roots import and that nothing is generated for now: what
+// they are about to get may be missing, or stale. What is wrong with them is for another run to say.
+func (l *loader) stubDependencies(imp *importer, roots []*packages.Package, dirs map[string]*directory) error {
+	var failed error
+	packages.Visit(roots, nil, func(p *packages.Package) {
+		if imp.units[p.ID] != nil || len(p.GoFiles) == 0 || p.Module == nil || !p.Module.Main || strings.HasSuffix(p.ID, ".test") {
+			return
+		}
+		path := filepath.Dir(p.GoFiles[0])
+		d, err := dirs[path], error(nil)
+		if d == nil {
+			if d, err = readDirectory(path); err != nil {
+				failed = errors.Join(failed, err)
+				return
+			}
+			dirs[path] = d
+		}
+		if !d.hit {
+			return
+		}
+		u := newUnit(&findings{}, imp, p, d)
+		u.declareAll(u.sources)
+		u.collect()
+		if !u.broken {
+			imp.units[p.ID] = u
+			imp.fromText[p.ID] = true
+			u.stub()
+		}
+	})
+	return failed
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package[ \t]+([\pL_][\pL\pN_]*)`)

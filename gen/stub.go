@@ -5,51 +5,40 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path"
 	"strconv"
 	"strings"
 )
 
-// stubImport is the name under which a stub's file imports the runtime, one that no person writes.
-const stubImport = "rlgen_runtime_"
+// The names under which a stub's file imports what is generated code runs on, ones that no person writes.
+const (
+	stubImport     = "rlgen_runtime_"
+	stubImportFx   = "rlgen_fx_"
+	stubImportWire = "rlgen_wire_"
+)
 
 // stub adds to the sources, in memory, declarations of what is about to be generated, so that code which names it
 // already has types. The declarations belong to no file: no position of a source moves.
 func (u *unit) stub() {
-	if len(u.services) > 0 {
-		u.stubInjection(moduleName, "go.uber.org/fx", "Option")
-		u.stubInjection(setName, "github.com/google/wire", "ProviderSet")
-	}
 	imported := map[*source]bool{}
 	for _, s := range u.services {
-		if u.declared.has(s.wrapper()) || u.declared.has(s.constructor()) {
-			continue
+		if len(imported) == 0 {
+			u.stubInjection(s.src, moduleName, stubImportFx, fxPath, "Option")
+			u.stubInjection(s.src, setName, stubImportWire, wirePath, "ProviderSet")
 		}
 		if !imported[s.src] {
 			imported[s.src] = true
 			u.stubDecls(s.src, "import "+stubImport+" "+strconv.Quote(runtimePath))
 		}
-		u.stubDecls(s.src, s.stubText())
+		if !u.declared.has(s.wrapper()) && !u.declared.has(s.constructor()) {
+			u.stubDecls(s.src, s.stubText())
+		}
 	}
 }
 
-// stubInjection declares what an injection file does, in a file that imports the framework: only there can it be of use.
-func (u *unit) stubInjection(name, framework, typ string) {
-	if u.declared.has(name) {
-		return
-	}
-	for _, s := range u.sources {
-		for _, spec := range s.ast.Imports {
-			if p, _ := strconv.Unquote(spec.Path.Value); p != framework || s.excluded {
-				continue
-			}
-			pkg := path.Base(framework)
-			if spec.Name != nil {
-				pkg = spec.Name.Name
-			}
-			u.stubDecls(s, "var "+name+" "+pkg+"."+typ)
-			return
-		}
+// stubInjection declares what an injection file does.
+func (u *unit) stubInjection(src *source, name, alias, framework, typ string) {
+	if !u.declared.has(name) {
+		u.stubDecls(src, "import "+alias+" "+strconv.Quote(framework)+"\nvar "+name+" "+alias+"."+typ)
 	}
 }
 
