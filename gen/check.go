@@ -2,6 +2,7 @@ package gen
 
 import (
 	"cmp"
+	"fmt"
 	"go/token"
 	"go/types"
 	"slices"
@@ -56,13 +57,19 @@ func (s *service) checkFound() {
 	}
 }
 
-// clashes reports the generated exported names that the package declares itself, or that another wrapper has.
+// clashes reports the generated exported names that something else has.
 func (s *service) clashes() bool {
 	u := s.unit
 	var taken []string
-	for _, name := range []string{s.wrapper(), s.constructor(), s.provider()} {
-		if u.declared.has(name) || u.wrapped(s, name) {
+	last := ""
+	for _, name := range s.generatedNames() {
+		switch why := u.taken(s, name); why {
+		case "":
+		case last:
 			taken = append(taken, name)
+		default:
+			last = why
+			taken = append(taken, why+" "+name)
 		}
 	}
 	if len(taken) == 0 {
@@ -72,19 +79,49 @@ func (s *service) clashes() bool {
 	if s.given != nil {
 		pos = s.given.column("wrapper")
 	}
-	u.errorf(pos, "the package declares %s, which the wrapper of %s needs; give the wrapper a name that is free: //ratelimit:wrapper %s",
+	u.errorf(pos, "%s, which the wrapper of %s needs; give the wrapper a name that is free: //ratelimit:wrapper %s",
 		strings.Join(taken, " and "), s.name(), u.freeWrapper(s))
 	return true
 }
 
-// wrapped reports whether a service before s has a wrapper or function of that name.
-func (u *unit) wrapped(s *service, name string) bool {
+// generatedNames returns the names that are generated for the service for others to use.
+func (s *service) generatedNames() []string {
+	return []string{s.wrapper(), s.constructor(), s.provider()}
+}
+
+// taken says what has a name already that s is to get, empty if nothing has.
+func (u *unit) taken(s *service, name string) string {
+	switch {
+	case u.declared.has(name):
+		return "the package declares"
+	case name == moduleName || name == setName:
+		return "injection files declare"
+	case name == "init" || name == "main" && u.pkg.Name == "main" || types.Universe.Lookup(name) != nil:
+		return "Go itself declares"
+	case u.importsAs(name):
+		return "a file of the package imports a package as"
+	}
 	for _, other := range u.services {
 		if other == s {
-			return false
+			return ""
 		}
-		if name == other.wrapper() || name == other.constructor() || name == other.provider() {
+		if slices.Contains(other.generatedNames(), name) {
+			return "the wrapper of " + other.name() + " is to declare"
+		}
+	}
+	return ""
+}
+
+// importsAs reports whether a file of the unit imports a package by a name, which then cannot be declared.
+func (u *unit) importsAs(name string) bool {
+	for _, s := range u.sources {
+		if scope := u.info.Scopes[s.ast]; scope != nil && scope.Lookup(name) != nil {
 			return true
+		}
+		for _, spec := range s.ast.Imports {
+			if spec.Name != nil && spec.Name.Name == name {
+				return true
+			}
 		}
 	}
 	return false
@@ -92,10 +129,22 @@ func (u *unit) wrapped(s *service, name string) bool {
 
 // freeWrapper returns a name for the wrapper of s that clashes with nothing.
 func (u *unit) freeWrapper(s *service) string {
-	taken := u.declared.with()
+	others := names{}
+	for _, other := range u.services {
+		if other != s {
+			for _, name := range other.generatedNames() {
+				others.add(name)
+			}
+		}
+	}
+	tried := names{}
 	for {
-		name := taken.take(derived("Limited", s.name()))
-		if !u.declared.has(derived("New", name)) && !u.declared.has(derived("Provide", name)) {
+		name := tried.take(derived("Limited", s.name()))
+		free := true
+		for _, n := range []string{name, derived("New", name), derived("Provide", name)} {
+			free = free && u.taken(s, n) == "" && !others.has(n)
+		}
+		if free {
 			return name
 		}
 	}
@@ -203,6 +252,9 @@ func (s *service) addMethod(fn *types.Func, src *source) *method {
 	}
 	m.ctx = s.unit.contextParam(m.sig)
 	m.err = errorResult(m.sig)
+	if invalid(m.sig) && s.unit.invalid == nil {
+		s.unit.invalid = m
+	}
 	for _, d := range s.linesFor(fn.Name()) {
 		m.limits = append(m.limits, &limit{Limit: d.Limit, line: d})
 	}
@@ -264,6 +316,60 @@ func (m *method) check() {
 		}
 		m.checkExpressions(l)
 	}
+	m.checkTogether()
+}
+
+// checkTogether reports what is wrong with the method's limits only because there are several of them.
+func (m *method) checkTogether() {
+	u, p := m.service.unit, m.policy()
+	if max := 16; len(m.limits) > max {
+		u.errorf(m.limits[max].line.pos, "%s has %d limits, want at most %d; put rules of one kind into one limit", m.fn.Name(), len(m.limits), max)
+		return
+	}
+	found := false
+	at := func(pos token.Pos, other *limit, format string, args ...any) {
+		found = true
+		u.errorf(pos, "%s; the other is at line %d", fmt.Sprintf(m.fn.Name()+format, args...), u.position(other.line.pos).Line)
+	}
+	for i, l := range m.limits {
+		for j, other := range m.limits[:i] {
+			switch {
+			case l.Limit.String() == other.Limit.String():
+				found = true // reported
+			case p.Name(i) == p.Name(j):
+				at(l.line.column("name"), other, " has two limits named %q, want one for each; write name= and another word", p.Name(i))
+			case p.KeyTemplate(i) == p.KeyTemplate(j):
+				at(l.line.column("bucket"), other, " has two limits with the key %s, want one for each; write bucket= and another word, or put the rules into one limit", p.KeyTemplate(i))
+			default:
+				if fault := covered(l, other); fault != "" {
+					at(l.line.column("rules"), other, ": %s", fault)
+				}
+			}
+		}
+	}
+	if err := p.Validate(); err != nil && !found {
+		u.errorf(m.limits[0].line.pos, "%s: %v", m.fn.Name(), err)
+	}
+}
+
+// covered says which rule of two limits that count the same calls by the same id never denies a call that the others
+// allow, empty if there is none.
+func covered(l, other *limit) string {
+	both := other.Limit
+	if l.Kind != both.Kind || l.By != both.By || l.When != both.When || l.Cost != both.Cost || l.Algorithm != both.Algorithm || l.Burst != both.Burst {
+		return ""
+	}
+	both.Rules = slices.Concat(both.Rules, l.Rules)
+	err := (&rules.Policy{Type: "p.T", Method: "M", Limits: []rules.Limit{both}}).Validate()
+	if err == nil {
+		return ""
+	}
+	for line := range strings.Lines(err.Error()) {
+		if i := strings.LastIndex(line, "): rule "); i >= 0 && (strings.Contains(line, "never binds") || strings.Contains(line, "stands there already")) {
+			return strings.TrimSpace(line[i+len("): "):])
+		}
+	}
+	return ""
 }
 
 // exempt says how to mend a method that has limits only because its type has.

@@ -11,7 +11,7 @@ import (
 // bucket and have different rules.
 func checkBetween(sink *findings, services []*service) {
 	keys := map[string]*service{}
-	buckets := map[[3]string]*limit{}
+	buckets := map[string]*limit{}
 	for _, s := range services {
 		if len(s.limited()) == 0 {
 			continue
@@ -27,26 +27,28 @@ func checkBetween(sink *findings, services []*service) {
 	}
 }
 
-// checkBuckets reports limits of m whose bucket another limit counts by other rules.
-func checkBuckets(sink *findings, m *method, buckets map[[3]string]*limit) {
-	p := m.policy()
+// checkBuckets reports limits of m that have the key of another limit, and count by other rules.
+func checkBuckets(sink *findings, m *method, buckets map[string]*limit) {
+	p, u := m.policy(), m.service.unit
 	for i, l := range m.limits {
-		if l.Bucket == "" {
-			continue
-		}
-		prefix, bucket := p.Key(i)
-		key := [3]string{prefix, l.Kind.String(), bucket}
+		key := p.KeyTemplate(i)
 		other := buckets[key]
 		if other == nil {
+			l.unit = u
 			buckets[key] = l
 			continue
 		}
-		if !slices.Equal(other.Rules, l.Rules) {
-			u := m.service.unit
-			at := u.position(other.line.pos)
-			at.Filename = relative(u.dir.path, at.Filename)
-			sink.errorf(u.position(l.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", l.Bucket, at.Filename, at.Line)
+		if l.Bucket == "" && other.Bucket == "" || slices.Equal(other.Rules, l.Rules) && other.Burst == l.Burst {
+			continue
 		}
+		l.unit = u
+		shares, owner := l, other // who says so
+		if l.Bucket == "" {
+			shares, owner = other, l
+		}
+		at := owner.unit.position(owner.line.pos)
+		at.Filename = relative(shares.unit.dir.path, at.Filename)
+		sink.errorf(shares.unit.position(shares.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", shares.Bucket, at.Filename, at.Line)
 	}
 }
 

@@ -90,6 +90,12 @@ func (m *method) expression(l *limit, option, text string) *expression {
 		return nil
 	}
 	tv := e.info.Types[expr]
+	if invalid(tv.Type) || e.usesInvalid() {
+		if u.invalid == nil {
+			u.invalid = m
+		}
+		return nil // what makes it so is reported
+	}
 	if !tv.IsValue() {
 		m.refuse(l, option, "%s=%s is not a value, want an expression over the parameters of %s", option, text, m.fn.Name())
 		return nil
@@ -100,6 +106,20 @@ func (m *method) expression(l *limit, option, text string) *expression {
 	}
 	e.typ = tv.Type
 	return e
+}
+
+// usesInvalid reports whether the expression names something whose type could not be found out.
+func (e *expression) usesInvalid() bool {
+	for _, obj := range e.info.Uses {
+		switch obj.(type) {
+		case *types.Builtin, *types.PkgName, *types.Nil: // which have no type
+			continue
+		}
+		if invalid(obj.Type()) {
+			return true
+		}
+	}
+	return false
 }
 
 // openScope declares the method's parameters in a scope of its own inside the file's, and returns the place at which

@@ -109,6 +109,7 @@ func checkAll(sink *findings, units []*unit) []*service {
 			s.resolve()
 			return s.obj == nil
 		})
+		u.checkRest()
 		u.checkWarnings()
 		services = append(services, u.services...)
 	}

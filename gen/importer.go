@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	goimporter "go/importer"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"go/types"
 	"io"
@@ -31,6 +32,7 @@ type importer struct {
 	exports  types.Importer            // of what is read from export data
 	byPath   map[string]*packages.Package
 	fromText map[string]bool           // by ID, memo of needsSource
+	faults   []Finding                 // of packages that nothing is generated for
 	units    map[string]*unit          // by ID: what is generated for
 	given    map[string]*types.Package // by import path: what the caller has types of
 }
@@ -111,11 +113,23 @@ func (imp *importer) loadSource(p *packages.Package) (*types.Package, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f, _ := parser.ParseFile(imp.fset, path, text, parser.SkipObjectResolution); f != nil {
+		f, err := parser.ParseFile(imp.fset, path, text, parser.SkipObjectResolution)
+		if f != nil {
 			files = append(files, f)
 		}
+		var list scanner.ErrorList
+		if errors.As(err, &list) {
+			imp.fault(list[0].Pos, list[0].Msg)
+		}
 	}
-	return imp.check(p, files, nil, func(types.Error) {}), nil
+	return imp.check(p, files, nil, func(err types.Error) {
+		imp.fault(imp.fset.PositionFor(err.Pos, false), err.Msg)
+	}), nil
+}
+
+// fault takes note of what is wrong with a package that nothing is generated for.
+func (imp *importer) fault(pos token.Position, msg string) {
+	imp.faults = append(imp.faults, Finding{Pos: pos, Message: strings.TrimSpace(msg)})
 }
 
 // check checks the declarations of files as package p.

@@ -52,6 +52,7 @@ type method struct {
 type limit struct {
 	rules.Limit
 	line           *directive
+	unit           *unit       // of the method, for those that share a bucket
 	by, cost, when *expression // nil where the directive has none
 }
 

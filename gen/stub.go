@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,7 @@ const (
 // already has types. The declarations belong to no file: no position of a source moves.
 func (u *unit) stub() {
 	imported := map[*source]bool{}
+	known := predeclaredNames().with(u.declared, u.importedNames(), names{"main": true})
 	for _, s := range u.services {
 		if len(imported) == 0 {
 			u.stubInjection(s.src, moduleName, stubImportFx, fxPath, "Option")
@@ -29,7 +31,7 @@ func (u *unit) stub() {
 			imported[s.src] = true
 			u.stubDecls(s.src, "import "+stubImport+" "+strconv.Quote(runtimePath))
 		}
-		if !u.declared.has(s.wrapper()) && !u.declared.has(s.constructor()) {
+		if !slices.ContainsFunc(s.generatedNames(), known.has) {
 			u.stubDecls(s.src, s.stubText())
 		}
 	}

@@ -29,6 +29,10 @@ type unit struct {
 	services []*service
 	imports  *importer
 	broken   bool // a source does not parse
+	// invalid is a method of a service whose types could not be found out, nil if there is none.
+	invalid *method
+	// stubFaults are errors of the type checker in what stands for the code that is about to be generated.
+	stubFaults []string
 	// only are the sources that the unit is responsible for, nil for all that it compiles.
 	only map[string]bool
 	// alone is set where the unit is all that is known of its package: of other platforms' files only the text is, and
@@ -160,11 +164,34 @@ func (u *unit) check() *types.Package {
 		}
 	}
 	u.types = u.imports.check(u.pkg, files, u.info, func(err types.Error) {
-		if pos := u.fset.PositionFor(err.Pos, false); own[pos.Filename] && !u.alone {
+		pos := u.fset.PositionFor(err.Pos, false)
+		more := strings.HasPrefix(err.Msg, "\t") // of the error before
+		switch {
+		case u.alone, more && len(u.stubFaults) > 0:
+		case own[pos.Filename]:
 			u.sink.errorf(pos, "%s", strings.TrimSpace(err.Msg))
+		case pos.Filename == "":
+			u.stubFaults = append(u.stubFaults, strings.TrimSpace(err.Msg))
 		}
 	})
 	return u.types
+}
+
+// checkRest reports what nothing else was to blame for: types that could not be found out, because of a package that
+// does not compile, and code that could not be declared.
+func (u *unit) checkRest() {
+	if u.sink.failed() || u.alone {
+		return
+	}
+	if m := u.invalid; m != nil {
+		u.sink.list = append(u.sink.list, u.imports.faults...)
+		if len(u.imports.faults) == 0 {
+			u.errorf(m.pos, "%s has a type that could not be found out, want a package that compiles; run go vet", m.fn.Name())
+		}
+	}
+	for _, fault := range u.stubFaults {
+		u.errorf(u.services[0].spec.Name.Pos(), "what is generated here does not fit the package: %s", fault)
+	}
 }
 
 // source returns the source that has pos, nil if none has.
