@@ -209,9 +209,39 @@ func (s *service) concreteMethods() {
 			s.methods = s.methods[:len(s.methods)-1]
 		}
 	}
+	if len(s.lines) > 0 {
+		all = append(all, s.promotedMethods(named)...)
+	}
 	if len(all) == 0 && len(s.own) == 0 && len(s.lines) > 0 {
 		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
 	}
+}
+
+// promotedMethods adds to s.methods the exported methods that the type has from what it embeds: the type's directives
+// hold for them as for its own. It returns them.
+func (s *service) promotedMethods(named *types.Named) []*types.Func {
+	var promoted []*types.Func
+	methods := types.NewMethodSet(types.NewPointer(named))
+	for i := range methods.Len() {
+		fn, ok := methods.At(i).Obj().(*types.Func)
+		if !ok || !fn.Exported() || len(methods.At(i).Index()) == 1 {
+			continue
+		}
+		m := s.addPromoted(fn)
+		promoted = append(promoted, fn)
+		if len(m.limits) == 0 {
+			s.methods = s.methods[:len(s.methods)-1]
+		}
+	}
+	return promoted
+}
+
+// addPromoted appends a method that is declared elsewhere: what is said of it is said of the type.
+func (s *service) addPromoted(fn *types.Func) *method {
+	m := s.newMethod(fn, s.src)
+	m.pos, m.promoted = s.spec.Name.Pos(), true
+	s.limit(m)
+	return m
 }
 
 // comparePos orders places by file name and then by place, which does not depend on the order of parsing.
@@ -243,15 +273,27 @@ func (s *service) firstLine() token.Pos {
 
 // addMethod appends a method with its limits.
 func (s *service) addMethod(fn *types.Func, src *source) *method {
-	m := &method{service: s, fn: fn, sig: fn.Signature(), src: src, pos: fn.Pos()}
+	m := s.newMethod(fn, src)
 	if own := s.own[fn.Name()]; own != nil {
 		own.found = true
 		m.pos = own.name.Pos()
 	} else if s.unit.source(m.pos) == nil {
 		m.pos = s.spec.Name.Pos()
 	}
+	s.limit(m)
+	return m
+}
+
+func (s *service) newMethod(fn *types.Func, src *source) *method {
+	m := &method{service: s, fn: fn, sig: fn.Signature(), src: src, pos: fn.Pos()}
 	m.ctx = s.unit.contextParam(m.sig)
 	m.err = errorResult(m.sig)
+	return m
+}
+
+// limit gives m its limits, checks them, and appends it.
+func (s *service) limit(m *method) {
+	fn := m.fn
 	if invalid(m.sig) && s.unit.invalid == nil {
 		s.unit.invalid = m
 	}
@@ -262,7 +304,6 @@ func (s *service) addMethod(fn *types.Func, src *source) *method {
 	if len(m.limits) > 0 {
 		m.check()
 	}
-	return m
 }
 
 // linesFor returns the directives that hold for a method: those of its type, but for the kinds that the method has
@@ -304,6 +345,9 @@ func (m *method) check() {
 	u, name := m.service.unit, m.fn.Name()
 	if m.err < 0 {
 		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error%s", name, m.exempt())
+		if m.promoted {
+			return
+		}
 	}
 	for i, l := range m.limits {
 		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
@@ -374,6 +418,9 @@ func covered(l, other *limit) string {
 
 // exempt says how to mend a method that has limits only because its type has.
 func (m *method) exempt() string {
+	if m.promoted {
+		return fmt.Sprintf("; %s has it from what it embeds: declare it on %[1]s itself, with //ratelimit:none or with an error result", m.service.name())
+	}
 	for _, l := range m.limits {
 		if !m.shared(l) {
 			return ""

@@ -43,9 +43,11 @@ type method struct {
 	sig     *types.Signature
 	src     *source // whose output has the method
 	pos     token.Pos
-	limits  []*limit // empty where the wrapper only passes the call on
-	ctx     int      // index of the parameter that is the context, -1 if none is
-	err     int      // index of the result that carries a denial
+	// promoted is set where a concrete type has the method from what it embeds.
+	promoted bool
+	limits   []*limit // empty where the wrapper only passes the call on
+	ctx      int      // index of the parameter that is the context, -1 if none is
+	err      int      // index of the result that carries a denial
 }
 
 // limit is one limit of a method.
