@@ -151,10 +151,13 @@ func misplaced(comment string, at, end int) *Error {
 	if strings.Trim(before, " \t*/") == "" || !slices.Contains(meantNames, strings.ToLower(name)) {
 		return nil
 	}
-	if !sureArgument.MatchString(rest) && (rest != "" || !strings.ContainsAny(before[len(before)-1:], ".;:!?)")) {
+	if rest == "" && !strings.ContainsAny(before[len(before)-1:], ".;:!?)") {
 		return nil
 	}
 	line := strings.ToLower(Namespace+name) + rest
+	if _, err := Parse(line); err != nil && !slices.Contains(reservedNames, strings.ToLower(name)) {
+		return nil // text about directives: a quotation mark, or more words, behind one
+	}
 	return &Error{at + m[2] + 1, fmt.Sprintf("found %q behind other text, want the directive in a comment of its own; write %q on a line of its own", text[m[2]:], line)}
 }
 
