@@ -8,9 +8,10 @@ import (
 const usage = `rlgen generates wrappers that hold the rate limits of directives in doc comments.
 
 	rlgen [flags] [packages]        generate (default: the package in this directory)
-	rlgen check [packages]          findings and stale files; writes nothing
-	rlgen list [-json] [packages]   every limited method, its limits and its keys
-	rlgen help <topic>              directives, options, expressions, files, di
+	rlgen check [-diff] [packages]  findings and stale files; writes nothing
+	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
+	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown
+	rlgen help <topic>              directives, options, expressions, files, di, vet, list
 	rlgen version
 
 Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
@@ -67,6 +68,41 @@ rlgen's header that nothing makes any longer is removed. Nothing is written whil
 They provide the interface behind its limits where the package has one exported constructor, New…, that
 returns the interface or a type that implements it. For an implementation in another package, write
 ratelimitfx.Provide[orders.Orders](postgres.NewOrders, orders.NewRateLimitedOrders).
+`},
+	{"vet", `rlgen vet runs go vet with rlgen as its tool, which finds in each package what rlgen finds, and
+generated files that are missing or not of the source that stands there now: each carries a hash of
+what it was made from, and nothing is generated to compare. These are the same:
+
+	rlgen vet ./...             go vet -vettool=$(which rlgen) ./...
+	rlgen vet -fix ./...        go fix -fixtool=$(which rlgen) ./...
+	rlgen vet -fix -diff ./...  go fix -fixtool=$(which rlgen) -diff ./...
+
+-fix mends what has one sure mend: blanks, capitals, misspelt words, detached and duplicate
+directives, a missing context. A linter that loads analyzers takes gen.Analyzer. It sees one package
+on one platform; rlgen check sees all of them together.
+`},
+	{"list", `rlgen list prints every limited method, in the order of packages and places: its limits, their
+keys, what they take of Redis's memory at most for one id, and what becomes of calls without an
+identity and of all calls while Redis cannot decide. -markdown prints tables. -json prints an array:
+
+	file        path as seen from the working directory, with slashes
+	line        of the method's name, or of the type's where another package declares the method
+	column      in bytes, from 1
+	package     import path
+	type        with its package's name, as in the key: "orders.Orders"
+	method
+	limits      array, in the order in which they are decided:
+	    name        handle in errors, headers and metrics
+	    kind        "ip", "user", "global" or "key"
+	    directive   canonical line: "//ratelimit:user 10,1s"
+	    rules       array of {"count": number, "window": Go duration}
+	    key         with <addr>, <id> or <text> for what calls differ in
+	    algorithm   as the option algo has it
+	    bytesPerID  the most that one id takes in Redis; absent where it is not known
+	    missing     "deny" or "allow" calls without identity; absent where there is none to miss
+	    onfail      "local", "open" or "closed"
+
+Fields may be added, and none will change its meaning.
 `},
 }
 

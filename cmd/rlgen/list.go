@@ -11,7 +11,7 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// methodJSON is one limited method, as list -json prints it.
+// methodJSON is one limited method, as list -json prints it; "rlgen help list" says what each field is.
 type methodJSON struct {
 	File    string      `json:"file"`
 	Line    int         `json:"line"`
@@ -23,12 +23,15 @@ type methodJSON struct {
 }
 
 type limitJSON struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"`
-	// Directive is the canonical line.
-	Directive string     `json:"directive"`
-	Rules     []ruleJSON `json:"rules"`
-	Key       string     `json:"key"`
+	Name       string     `json:"name"`
+	Kind       string     `json:"kind"`
+	Directive  string     `json:"directive"`
+	Rules      []ruleJSON `json:"rules"`
+	Key        string     `json:"key"`
+	Algorithm  string     `json:"algorithm"`
+	BytesPerID int64      `json:"bytesPerID,omitempty"`
+	Missing    string     `json:"missing,omitempty"`
+	OnFail     string     `json:"onfail"`
 }
 
 type ruleJSON struct {
@@ -39,11 +42,16 @@ type ruleJSON struct {
 
 // list prints every limited method.
 func (c *command) list(ctx context.Context, args []string) int {
-	f := c.flags("rlgen list", "rlgen list [flags] [packages]")
-	f.BoolVar(&f.json, "json", false, "print a JSON array")
+	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [flags] [packages]")
+	f.BoolVar(&f.json, "json", false, "print a JSON array, as rlgen help list says")
+	markdown := f.Bool("markdown", false, "print Markdown, a table for each package")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
+	}
+	if f.json && *markdown {
+		fmt.Fprintln(c.stderr, "rlgen: found -json and -markdown, want one of them")
+		return exitUsage
 	}
 	r, code := c.load(ctx, cfg)
 	if r == nil {
@@ -53,33 +61,20 @@ func (c *command) list(ctx context.Context, args []string) int {
 	for _, m := range r.Methods {
 		methods = append(methods, describe(cfg.Dir, m))
 	}
-	if f.json {
+	switch {
+	case f.json:
 		enc := json.NewEncoder(c.stdout)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "\t")
 		if err := enc.Encode(methods); err != nil {
 			return c.fail(err)
 		}
-		return code
+	case *markdown:
+		c.printMarkdown(methods)
+	default:
+		c.printMethods(methods)
 	}
-	c.printMethods(methods)
 	return code
-}
-
-// printMethods prints a line for each method, and below it one for each of its limits with its key.
-func (c *command) printMethods(methods []methodJSON) {
-	width := 0
-	for _, m := range methods {
-		for _, l := range m.Limits {
-			width = max(width, len(strings.TrimPrefix(l.Directive, rules.Namespace)))
-		}
-	}
-	for _, m := range methods {
-		fmt.Fprintf(c.stdout, "%s:%d: %s.%s\n", m.File, m.Line, m.Type, m.Method)
-		for _, l := range m.Limits {
-			fmt.Fprintf(c.stdout, "\t%-*s  %s\n", width, strings.TrimPrefix(l.Directive, rules.Namespace), l.Key)
-		}
-	}
 }
 
 func describe(dir string, m gen.Method) methodJSON {
@@ -90,7 +85,18 @@ func describe(dir string, m gen.Method) methodJSON {
 	p := m.Policy
 	out := methodJSON{File: file, Line: m.Pos.Line, Column: m.Pos.Column, Package: p.Package, Type: p.Type, Method: p.Method}
 	for i, l := range p.Limits {
-		limit := limitJSON{Name: p.Name(i), Kind: l.Kind.String(), Directive: rules.Namespace + l.String(), Key: p.KeyTemplate(i)}
+		limit := limitJSON{
+			Name:       p.Name(i),
+			Kind:       l.Kind.String(),
+			Directive:  rules.Namespace + l.String(),
+			Key:        p.KeyTemplate(i),
+			Algorithm:  l.Algorithm.String(),
+			BytesPerID: bytesPerID(p, i),
+			OnFail:     l.OnFail.String(),
+		}
+		if l.Kind != rules.Global {
+			limit.Missing = l.Missing.String()
+		}
 		for _, r := range l.Rules {
 			limit.Rules = append(limit.Rules, ruleJSON{Count: r.Count, Window: r.Window.String()})
 		}
@@ -98,3 +104,90 @@ func describe(dir string, m gen.Method) methodJSON {
 	}
 	return out
 }
+
+// width is how many columns a line of text has at most, where it can be broken.
+const width = 90
+
+// printMethods prints for each method a line, and below it for each limit what it is, its key, and what becomes of it.
+func (c *command) printMethods(methods []methodJSON) {
+	for i, m := range methods {
+		if i > 0 {
+			fmt.Fprintln(c.stdout)
+		}
+		fmt.Fprintf(c.stdout, "%s:%d: %s.%s\n", m.File, m.Line, m.Type, m.Method)
+		for _, l := range m.Limits {
+			c.printLimit(l)
+		}
+	}
+}
+
+func (c *command) printLimit(l limitJSON) {
+	for i, line := range wrap(strings.TrimPrefix(l.Directive, rules.Namespace), width-6) {
+		indent := "  "
+		if i > 0 {
+			indent = "      "
+		}
+		fmt.Fprintf(c.stdout, "%s%s\n", indent, line)
+	}
+	fmt.Fprintf(c.stdout, "      key     %s\n", l.Key)
+	fmt.Fprintf(c.stdout, "      counts  %s, %s\n", l.Algorithm, l.size())
+	fmt.Fprintf(c.stdout, "      else    %s\n", strings.Join(l.otherwise(), "; "))
+}
+
+// wrap breaks a text at spaces into lines of at most so many bytes, words that are longer apart.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Split(text, " ") {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// size says how much memory the limit takes.
+func (l limitJSON) size() string {
+	switch n := l.BytesPerID; {
+	case n == 0:
+		return "memory not known"
+	case l.Kind == rules.Global.String():
+		return "at most " + bytesText(n)
+	default:
+		return "at most " + bytesText(n) + " per id"
+	}
+}
+
+// bytesText returns a number of bytes with two digits that count.
+func bytesText(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.0f kB", float64(n)/1e3)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+}
+
+// otherwise says what becomes of calls that the limit cannot count.
+func (l limitJSON) otherwise() []string {
+	var list []string
+	if l.Missing != "" {
+		list = append(list, "without identity "+missingText[l.Missing])
+	}
+	return append(list, "without Redis "+onFailText[l.OnFail])
+}
+
+// What becomes of a call, by the words of the options.
+var (
+	missingText = map[string]string{"deny": "denied", "allow": "allowed"}
+	onFailText  = map[string]string{"local": "counted by each instance", "open": "allowed", "closed": "denied"}
+)

@@ -12,8 +12,9 @@
 // Usage:
 //
 //	rlgen [flags] [packages]        generate (default: the package in this directory)
-//	rlgen check [packages]          findings and stale files; writes nothing
-//	rlgen list [-json] [packages]   every limited method, its limits and its keys
+//	rlgen check [-diff] [packages]  findings and stale files; writes nothing
+//	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
+//	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown
 //	rlgen help <topic>
 //	rlgen version
 //

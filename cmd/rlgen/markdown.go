@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlgen/rlgen/rules"
+)
+
+// printMarkdown prints a heading and a table for each package, a row for each limit.
+func (c *command) printMarkdown(methods []methodJSON) {
+	fmt.Fprint(c.stdout, "# Rate limits\n")
+	pkg := ""
+	for _, m := range methods {
+		if m.Package != pkg {
+			pkg = m.Package
+			fmt.Fprintf(c.stdout, "\n## %s\n\n", pkg)
+			fmt.Fprint(c.stdout, "| method | limit | key | algorithm | memory | without identity | without Redis |\n")
+			fmt.Fprint(c.stdout, "|---|---|---|---|---|---|---|\n")
+		}
+		for _, l := range m.Limits {
+			cells := []string{
+				fmt.Sprintf("[%s.%s](%s#L%d)", m.Type, m.Method, m.File, m.Line),
+				code(strings.TrimPrefix(l.Directive, rules.Namespace)),
+				code(l.Key),
+				l.Algorithm,
+				l.size(),
+				missingText[l.Missing],
+				onFailText[l.OnFail],
+			}
+			fmt.Fprintf(c.stdout, "| %s |\n", strings.Join(cells, " | "))
+		}
+	}
+}
+
+// code returns a text as code in a cell of a table, where a bar must be escaped and back quotes need longer ones around
+// them.
+func code(text string) string {
+	text = strings.ReplaceAll(text, "|", `\|`)
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		text = " " + text + " "
+	}
+	return fence + text + fence
+}
