@@ -7,17 +7,18 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// What Redis needs, by MEMORY USAGE key SAMPLES 0 of Redis 7 and 8 on 64 bits with jemalloc; TestBytesPerID asks again.
+// What Redis needs, by MEMORY USAGE key SAMPLES 0 of Redis 7.0 on 64 bits with jemalloc; TestBytesPerID asks again.
 //
 //	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
-//	             skip list, 94 to 102 bytes each, and a table of pointers, a power of two of them
+//	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
+//	             two of them
 //	buckets      a string with an entry for each rule
 const (
 	bytesPerKey       = 64 // besides the key's own text
 	bytesPerListed    = 27
 	maxListed         = 128 // zset-max-listpack-entries
 	bytesPerSkipped   = 102
-	bytesPerSkipList  = 600
+	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
 	bytesPerBucket    = 64
 	bytesOfAnID       = 64 // past which an id becomes a hash
