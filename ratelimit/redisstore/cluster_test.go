@@ -296,3 +296,18 @@ func TestManyDeniedAcrossSlots(t *testing.T) {
 		})
 	}
 }
+
+// What somebody must mend is told even where another slot denies: a denial would hide it.
+func TestMisconfiguredAcrossSlots(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	s, p := newStore(t, client), redistest.Prefix(t)
+	full, foreign := request(p+"full", 1, 1), request(p+"foreign", 10, 1)
+	take(t, s, full)
+	if err := client.HSet(context.Background(), foreign.Key, "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Take(context.Background(), []store.Request{full, foreign, request(p+"other", 10, 1)}, true)
+	if classOf(err) != store.Misconfigured {
+		t.Errorf("Take with a foreign key in one slot = %v, want an error of class %v", err, store.Misconfigured)
+	}
+}
