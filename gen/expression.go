@@ -10,7 +10,9 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlgen/rlgen/rules"
@@ -149,7 +151,56 @@ func (m *method) openScope(src *source, e *expression) token.Pos {
 			e.params[copied] = v
 		}
 	}
+	m.findImports(src, e, scope)
 	return at
+}
+
+// findImports declares in an expression's scope the packages that it names and its file does not import by that name: what
+// only a directive uses, the file cannot import. They are found among the file's blank imports, the imports of the package's
+// other files, and the standard library's packages that are named like their paths.
+func (m *method) findImports(src *source, e *expression, scope *types.Scope) {
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		id, ok := sel.X.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		if _, obj := scope.LookupParent(id.Name, token.NoPos); obj == nil {
+			if pkg := m.service.unit.findImport(src, id.Name); pkg != nil {
+				scope.Insert(types.NewPkgName(token.NoPos, m.service.unit.types, id.Name, pkg))
+			}
+		}
+		return true
+	})
+}
+
+// findImport returns the package that a directive of src means by a name that src does not declare, nil if there is none.
+func (u *unit) findImport(src *source, name string) *types.Package {
+	from := packageImporter{u.imports, u.pkg}
+	for _, s := range append([]*source{src}, u.sources...) {
+		for _, spec := range s.ast.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil || s.excluded {
+				continue
+			}
+			named := spec.Name != nil && spec.Name.Name != "_" && spec.Name.Name != "."
+			if named && spec.Name.Name != name {
+				continue
+			}
+			if pkg, err := from.Import(path); err == nil && (named || pkg.Name() == name) {
+				return pkg
+			}
+		}
+	}
+	if p := u.imports.byPath[name]; p != nil && p.Module == nil && p.Name == name {
+		if pkg, err := u.imports.load(p); err == nil {
+			return pkg
+		}
+	}
+	return nil
 }
 
 // typeError reports an error of the type checker at its place inside the expression.
@@ -163,7 +214,10 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 	message := strings.TrimSpace(terr.Msg)
 	name, undefined := strings.CutPrefix(message, "undefined: ")
 	if undefined {
-		message += m.undefined(name)
+		why := m.undefined(name)
+		if message += why; strings.Contains(why, " parameters ") && why[0] == ';' {
+			message += e.notImported(name, l.line.src)
+		}
 	} else if strings.Contains(message, "has no field or method") && !strings.Contains(message, "but does have") {
 		message += e.missingField(terr.Pos, u.types)
 	}
@@ -247,6 +301,20 @@ func (m *method) undefined(name string) string {
 		return "; the parameters of " + m.fn.Name() + " have no names: give them some"
 	}
 	return "; " + m.fn.Name() + " has the parameters " + strings.Join(params, ", ")
+}
+
+// notImported says how to name a package that src does not import, if the expression uses name as one.
+func (e *expression) notImported(name string, src *source) string {
+	hint := ""
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == name {
+				hint = fmt.Sprintf("; if it is a package, %s does not import it: import it there as _", filepath.Base(src.path))
+			}
+		}
+		return true
+	})
+	return hint
 }
 
 // sideEffect returns the first part of the expression that must not be computed for every call.

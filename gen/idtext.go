@@ -1,8 +1,10 @@
 package gen
 
 import (
+	"go/constant"
 	"go/types"
 	"slices"
+	"strings"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -18,6 +20,7 @@ const (
 	asUint
 	asBool
 	byStringer
+	byPointer // a pointer that may be nil, with String
 )
 
 // checkBy reports an id of a type that has no stable text.
@@ -27,9 +30,21 @@ func (m *method) checkBy(l *limit) {
 	switch {
 	case form == noText:
 		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
-	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer:
+	case tooLarge(l.by):
+		m.refuse(l, "by", "by=%s is too large, want an integer of 64 bits", l.By)
+	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer:
 		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
 	}
+}
+
+// tooLarge reports whether the expression is a constant that no type of integers has.
+func tooLarge(e *expression) bool {
+	value := e.info.Types[e.expr].Value
+	if value == nil || value.Kind() != constant.Int {
+		return false
+	}
+	_, signed := constant.Int64Val(value)
+	return !signed && types.Identical(e.typ, types.Typ[types.UntypedInt])
 }
 
 // hintBy says what to write in place of an id that has no text.
@@ -42,10 +57,11 @@ func hintBy(t types.Type, text string) string {
 	}
 	if s, ok := t.Underlying().(*types.Struct); ok {
 		for f := range s.Fields() {
-			if b, ok := f.Type().Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 {
-				return "; write one of its fields, such as by=" + text + "." + f.Name()
+			if b, ok := f.Type().Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 && f.Exported() && strings.HasSuffix(f.Name(), "ID") {
+				return "; write the field that tells callers apart, such as by=" + text + "." + f.Name()
 			}
 		}
+		return "; write the field that tells callers apart, by=" + text + ".<field>"
 	}
 	if isKind(t, types.IsFloat) {
 		return "; write by=int64(" + text + ") to count by its whole part"
@@ -64,6 +80,9 @@ func (e *expression) form(pkg *types.Package) form {
 	}
 	if isTime(t) {
 		return noText
+	}
+	if _, pointer := t.Underlying().(*types.Pointer); pointer && stringer(t, false, pkg) {
+		return byPointer
 	}
 	if stringer(t, e.info.Types[e.expr].Addressable(), pkg) {
 		return byStringer
@@ -129,12 +148,14 @@ func termsOf(iface *types.Interface) []types.Type {
 
 // stringer reports whether a value of type t has the method String() string.
 func stringer(t types.Type, addressable bool, pkg *types.Package) bool {
-	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, pkg, "String")
-	fn, ok := obj.(*types.Func)
-	if !ok || indirect {
+	method := types.NewMethodSet(t).Lookup(pkg, "String")
+	if method == nil && addressable {
+		method = types.NewMethodSet(types.NewPointer(t)).Lookup(pkg, "String")
+	}
+	if method == nil {
 		return false
 	}
-	sig := fn.Signature()
-	return sig.Params().Len() == 0 && sig.Results().Len() == 1 &&
+	sig, ok := method.Type().(*types.Signature)
+	return ok && sig.Params().Len() == 0 && sig.Results().Len() == 1 &&
 		types.Identical(sig.Results().At(0).Type(), types.Typ[types.String])
 }

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"go/ast"
 	"go/types"
 	"path/filepath"
 	"slices"
@@ -73,6 +74,7 @@ func (u *unit) provider(s *service) (*provider, string) {
 		return nil, s.name() + " has type parameters: provide the instances that the program uses"
 	}
 	var found []*provider
+	values := ""
 	scope := u.types.Scope()
 	for _, name := range scope.Names() {
 		fn, ok := scope.Lookup(name).(*types.Func)
@@ -81,12 +83,17 @@ func (u *unit) provider(s *service) (*provider, string) {
 		}
 		if p := constructs(s, fn); p != nil {
 			found = append(found, p)
+		} else if s.iface == nil && !s.pointer && pointsTo(s, fn) {
+			values = fn.Name()
 		}
 	}
 	switch len(found) {
 	case 1:
 		return found[0], ""
 	case 0:
+		if values != "" {
+			return nil, values + " returns *" + s.name() + ", and the wrapper takes " + s.name() + ", whose methods all have it for their receiver: let one of them have *" + s.name()
+		}
 		return nil, "no function New… of this package returns " + s.name() + ", or a type that implements it"
 	}
 	var list []string
@@ -96,11 +103,34 @@ func (u *unit) provider(s *service) (*provider, string) {
 	return nil, "there are several constructors of " + s.name() + ": " + strings.Join(list, ", ")
 }
 
+// pointsTo reports whether fn returns a pointer to the service's type.
+func pointsTo(s *service, fn *types.Func) bool {
+	results := fn.Signature().Results()
+	return results.Len() > 0 && types.Identical(results.At(0).Type(), types.NewPointer(s.obj.Type()))
+}
+
+// takes reports whether a constructor is given what it returns: it decorates.
+func takes(s *service, sig *types.Signature) bool {
+	for v := range sig.Params().Variables() {
+		t := v.Type()
+		if ptr, ok := t.Underlying().(*types.Pointer); ok && s.iface == nil {
+			t = ptr.Elem()
+		}
+		if types.Identical(t, s.obj.Type()) {
+			return true
+		}
+	}
+	return false
+}
+
 // builtWith reports whether a function is there wherever the service is.
 func (u *unit) builtWith(s *service, fn *types.Func) bool {
 	src := u.source(fn.Pos())
 	if src == nil {
 		return false
+	}
+	if ast.IsGenerated(src.ast) {
+		return false // a mock, or another tool's wrapper
 	}
 	suffix, build := src.platform()
 	sameSuffix, sameBuild := s.src.platform()
@@ -111,7 +141,7 @@ func (u *unit) builtWith(s *service, fn *types.Func) bool {
 func constructs(s *service, fn *types.Func) *provider {
 	sig := fn.Signature()
 	results := sig.Results()
-	if sig.TypeParams().Len() > 0 || results.Len() == 0 || results.Len() > 3 {
+	if sig.TypeParams().Len() > 0 || results.Len() == 0 || results.Len() > 3 || takes(s, sig) {
 		return nil
 	}
 	p := &provider{service: s, ctor: fn}
@@ -211,7 +241,7 @@ func (w *writer) composed(t *typeScope, p *provider) {
 	call := p.ctor.Name() + "(" + strings.Join(args, ", ") + ")"
 	w.printf("// %s returns what [%s] returns, behind its limits.\n", s.provider(), p.ctor.Name())
 	if sig.Variadic() {
-		w.printf("// It calls it without %s.\n", strings.TrimSpace(sig.Params().At(sig.Params().Len()-1).Name()+"…"))
+		w.printf("// It passes nothing for the variadic parameter %s, which no graph provides.\n", sig.Params().At(sig.Params().Len()-1).Name())
 	}
 	head := "func " + s.provider() + "(" + strings.Join(params, ", ") + ") "
 	switch {

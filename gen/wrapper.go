@@ -370,6 +370,8 @@ func (w *writer) idText(e *expression, n *methodNames) string {
 		return text
 	case byStringer:
 		return operand(e, text) + ".String()"
+	case byPointer:
+		convert = "Ref"
 	case asText:
 		convert = "Text"
 	case asInt:

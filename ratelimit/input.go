@@ -54,6 +54,17 @@ func (in *Input) permits() int64 {
 // Text returns v as a string, for ids whose type is not string itself.
 func Text[T ~string | ~[]byte](v T) string { return string(v) }
 
+// Ref returns v.String(), and for a nil pointer the empty text, which is no id.
+func Ref[P interface {
+	*T
+	String() string
+}, T any](v P) string {
+	if v == nil {
+		return ""
+	}
+	return v.String()
+}
+
 // Int returns v in decimal.
 func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) string {
 	return strconv.FormatInt(int64(v), 10)
