@@ -63,7 +63,7 @@ func (imp *importer) needsSource(p *packages.Package) bool {
 		return known
 	}
 	imp.fromText[p.ID] = false // a cycle through a broken import ends here
-	needs := p.ExportFile == "" || p.ForTest != ""
+	needs := p.ExportFile == "" && p.PkgPath != "unsafe" || p.ForTest != ""
 	for _, dep := range p.Imports {
 		needs = needs || imp.needsSource(dep)
 	}
