@@ -85,12 +85,12 @@ func (w *writer) fxModule(p *plan, f *diFile) {
 		prov, reason := w.unit.provider(s)
 		switch {
 		case prov != nil && prov.cleans:
-			remarks = append(remarks, w.mend(s, prov.ctor.Name()+" also returns a clean-up function, which fx does not know: register it with fx.Lifecycle"))
+			remarks = append(remarks, w.mend(s, prov.ctor.Name(), prov.ctor.Name()+" also returns a clean-up function, which fx does not know"))
 		case prov != nil:
 			provided = append(provided, prov.name())
 			names = append(names, provides(s))
 		default:
-			remarks = append(remarks, w.mend(s, reason))
+			remarks = append(remarks, w.mend(s, "", reason))
 		}
 	}
 	w.printf("// %s %s, and supplies the policies to the group \"ratelimit.policies\".\n", moduleName, providesText(names))
@@ -115,7 +115,7 @@ func (w *writer) wireSet(p *plan, f *diFile) {
 	for _, s := range f.services {
 		prov, reason := w.unit.provider(s)
 		if prov == nil {
-			remarks = append(remarks, w.mend(s, reason))
+			remarks = append(remarks, w.mend(s, "", reason))
 			continue
 		}
 		provided = append(provided, prov.name())
@@ -148,11 +148,14 @@ func (w *writer) remarks(remarks []string) {
 }
 
 // mend returns a remark that says why a service is not provided, and what to write instead.
-func (w *writer) mend(s *service, reason string) string {
+func (w *writer) mend(s *service, ctor, reason string) string {
 	text := "// " + s.name() + " is not among them: " + reason + ".\n"
 	if s.iface != nil && s.typeParams().Len() == 0 {
 		pkg := w.unit.pkg.Name
-		text += "// Where the program is put together, write\n//\n//\tratelimitfx.Provide[" + pkg + "." + s.name() + "](its constructor, " + pkg + "." + s.constructor() + ")\n"
+		if ctor = pkg + "." + ctor; ctor == pkg+"." {
+			ctor = "its constructor"
+		}
+		text += "// Where the program is put together, write\n//\n//\tratelimitfx.Provide[" + pkg + "." + s.name() + "](" + ctor + ", " + pkg + "." + s.constructor() + ")\n"
 	}
 	return text
 }

@@ -343,7 +343,7 @@ type outOrders struct {
 
 func TestProvideRefuses(t *testing.T) {
 	const prefix = "ratelimitfx.Provide[ratelimitfx_test.Orders]: "
-	const want = "want a func that returns ratelimitfx_test.Orders, or a type that implements it, and maybe an error"
+	const want = "want a func that returns ratelimitfx_test.Orders, or a type that implements it, and maybe an error, or a clean-up func() and an error"
 	provide := func(constructor any) fx.Option {
 		return ratelimitfx.Provide[Orders](constructor, NewRateLimitedOrders)
 	}
