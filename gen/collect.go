@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"bytes"
 	"errors"
 	"go/ast"
 	"go/token"
@@ -114,10 +115,28 @@ func surroundings(d *directive) owner {
 			return inside(decl, d.pos)
 		}
 	}
+	if prev := d.sameLine(); prev != "" {
+		return owner{what: "behind " + prev + ", at the end of its line", mend: "put it above"}
+	}
 	if next := nextName(d.src.ast, d.pos); next != nil {
 		return detached(next)
 	}
 	return owner{what: "behind the last declaration of the file"}
+}
+
+// sameLine returns the name of the function or method whose end stands before the directive on its line.
+func (d *directive) sameLine() string {
+	for _, decl := range d.src.ast.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok || fn.End() > d.pos || !fn.End().IsValid() {
+			continue
+		}
+		between := d.src.text[fn.End()-d.src.ast.FileStart : d.pos-d.src.ast.FileStart]
+		if !bytes.ContainsRune(between, '\n') {
+			return fn.Name.Name
+		}
+	}
+	return ""
 }
 
 func detached(next *ast.Ident) owner {
@@ -250,7 +269,7 @@ func ownersOf(f *ast.File) map[*ast.CommentGroup]owner {
 			if decl.Recv != nil {
 				set(decl.Doc, owner{recv: decl, method: decl.Name.Name, name: decl.Name})
 			} else {
-				set(decl.Doc, owner{what: "on the function " + decl.Name.Name})
+				set(decl.Doc, owner{what: "on the function " + decl.Name.Name, mend: "only calls of methods pass a wrapper: make the function a method"})
 			}
 		case *ast.GenDecl:
 			declOwners(decl, set)
