@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // Exit codes.
@@ -42,8 +43,17 @@ func (c *command) run(ctx context.Context, args []string) int {
 		case "version":
 			return c.version(args[1:])
 		}
+		if near := rules.Suggest(args[0], []string{"check", "vet", "list", "help", "version"}); near != "" && !isDirectory(args[0]) {
+			fmt.Fprintf(c.stderr, "rlgen: unknown command %q; did you mean %q? A package is written with its path, ./%[1]s\n", args[0], near)
+			return exitUsage
+		}
 	}
 	return c.generate(ctx, args)
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // flags are the flags of the commands that load packages.
