@@ -125,10 +125,7 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 		p, di := plans[u], di.in(u.dir)
 		u.planProviders(p, di)
 		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
-			f, err := o.render(p.names)
-			if err != nil {
-				return nil, err
-			}
+			f := o.render(p.names)
 			if old, ok := u.dir.files[f.Path]; ok && !isGenerated(f.Path, old) {
 				sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
 			}
@@ -139,7 +136,7 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 		return nil, nil
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	return files, nil
+	return files, formatAll(files)
 }
 
 // planProviders plans the provider functions that the wrapper files have, and reports names of injection files that

@@ -124,7 +124,7 @@ func di(t *testing.T, comment string) gen.DI {
 }
 
 // newModule returns the directory of a new module, example.com/m, that requires this one and all that it requires.
-func newModule(t *testing.T) string {
+func newModule(t testing.TB) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -149,7 +149,7 @@ func newModule(t *testing.T) string {
 // moduleEnv is the environment for the go command in such a module.
 func moduleEnv() []string { return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") }
 
-func write(t *testing.T, path string, text []byte) {
+func write(t testing.TB, path string, text []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)

@@ -198,7 +198,7 @@ func (d *directory) add(path string, text []byte) {
 func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	var patterns []string
 	tests := false
-	overlay := map[string][]byte{}
+	var generated []string
 	byPath := map[string]*directory{}
 	for _, d := range dirs {
 		if !d.hit {
@@ -207,11 +207,7 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 		patterns = append(patterns, d.path)
 		byPath[d.path] = d
 		tests = tests || d.testHit
-		for _, file := range d.generated {
-			if clause := d.clauseOf(file); clause != nil {
-				overlay[file] = clause
-			}
-		}
+		generated = append(generated, d.generated...)
 	}
 	if len(patterns) == 0 {
 		return nil, nil
@@ -219,7 +215,7 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	cfg := l.config(packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps |
 		packages.NeedExportFile | packages.NeedTypesSizes | packages.NeedModule | packages.NeedForTest)
 	cfg.Tests = tests
-	cfg.Overlay = overlay
+	cfg.Overlay = clausesOf(byPath, generated)
 	roots, err := packages.Load(cfg, patterns...)
 	if err != nil {
 		return nil, loadError(err)
@@ -271,6 +267,19 @@ func (l *loader) stubDependencies(imp *importer, roots []*packages.Package, dirs
 		}
 	})
 	return failed
+}
+
+// clausesOf returns what go list is to see of generated files that it could not read.
+func clausesOf(dirs map[string]*directory, generated []string) map[string][]byte {
+	clauses := make([][]byte, len(generated))
+	parallel(len(generated), func(i int) { clauses[i] = dirs[filepath.Dir(generated[i])].clauseOf(generated[i]) })
+	overlay := map[string][]byte{}
+	for i, file := range generated {
+		if clauses[i] != nil {
+			overlay[file] = clauses[i]
+		}
+	}
+	return overlay
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package[ \t]+([\pL_][\pL\pN_]*)`)

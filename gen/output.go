@@ -2,6 +2,7 @@ package gen
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -9,9 +10,11 @@ import (
 	"go/types"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // File is one file that a run generates.
@@ -65,9 +68,9 @@ func (w *writer) qualify(path, name string) string {
 
 func (w *writer) qualifier(pkg *types.Package) string { return w.qualify(pkg.Path(), pkg.Name()) }
 
-// render returns the text of the file. The body is written twice: first to learn which packages it names, then with
+// render returns the file, not formatted yet. The body is written twice: first to learn which packages it names, then with
 // the names that they get. Where a type cannot be written, that is reported and there is no text.
-func (o *output) render(planned names) (File, error) {
+func (o *output) render(planned names) File {
 	scope := predeclaredNames().with(planned, o.unit.declared)
 	first := &writer{unit: o.unit, scope: scope, wanted: map[string]string{}, problem: func(token.Pos, string, ...any) {}}
 	o.body(first)
@@ -79,7 +82,7 @@ func (o *output) render(planned names) (File, error) {
 	}
 	o.body(w)
 	if failed {
-		return File{Path: o.path}, nil
+		return File{Path: o.path}
 	}
 	var buf bytes.Buffer
 	buf.WriteString(header(strings.Join(o.from, ", ")) + "\n" + hashPrefix + o.hash() + "\n\n")
@@ -89,11 +92,41 @@ func (o *output) render(planned names) (File, error) {
 	fmt.Fprintf(&buf, "package %s\n\n", o.unit.pkg.Name)
 	writeImports(&buf, w.imports)
 	buf.Write(w.buf.Bytes())
-	text, err := format.Source(buf.Bytes())
-	if err != nil {
-		return File{}, fmt.Errorf("gen: %s: the generated code does not parse, which is a bug of rlgen: %w\n%s", filepath.Base(o.path), err, buf.Bytes())
+	return File{Path: o.path, Text: buf.Bytes()}
+}
+
+// formatAll formats the texts of files, which is most of what rendering takes.
+func formatAll(files []File) error {
+	errs := make([]error, len(files))
+	parallel(len(files), func(i int) { errs[i] = files[i].format() })
+	return errors.Join(errs...)
+}
+
+// parallel calls do with 0 up to n on all processors.
+func parallel(n int, do func(i int)) {
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
 	}
-	return File{Path: o.path, Text: text}, nil
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+}
+
+func (f *File) format() error {
+	text, err := format.Source(f.Text)
+	if err != nil {
+		return fmt.Errorf("gen: %s: the generated code does not parse, which is a bug of rlgen: %w\n%s", filepath.Base(f.Path), err, f.Text)
+	}
+	f.Text = text
+	return nil
 }
 
 // nameImports gives a free name to each package: the source's own name for it, else its own. It adds them to

@@ -94,6 +94,9 @@ func (w *writer) typeScope(s *service, m *method) *typeScope {
 		hidden:    w.unit.declared,
 	}}
 	params := s.typeParams()
+	if params.Len() == 0 {
+		return t
+	}
 	taken := w.scope.with()
 	for i := range params.Len() {
 		name := params.At(i).Obj().Name()
@@ -106,9 +109,6 @@ func (w *writer) typeScope(s *service, m *method) *typeScope {
 		if m != nil && m.sig.RecvTypeParams().Len() == params.Len() {
 			t.params[m.sig.RecvTypeParams().At(i)] = name
 		}
-	}
-	if len(t.list) == 0 {
-		return t
 	}
 	var decls []string
 	for i, name := range t.list {
