@@ -17,8 +17,8 @@ import (
 
 // Analyzer reports what [Run] reports of each package, with the mends as suggested fixes, and generated files that are
 // missing or whose hash is not that of their source. It looks at the files that rlgen did not write, and knows one
-// package on one platform: what is wrong between packages, and in the directives of other platforms' files, is for rlgen
-// check to find.
+// package on one platform: what is wrong between packages is for rlgen check to find, and so are the directives of other
+// platforms' files, which go vet does not read again when they alone change.
 var Analyzer = newAnalyzer()
 
 func newAnalyzer() *analysis.Analyzer {
