@@ -20,7 +20,7 @@ type model struct {
 
 type modelLog struct {
 	admissions []modelAdmission
-	shortest   time.Duration // the shortest of the longest windows of its charges
+	shortest   time.Duration // the shortest of the longest windows that it was asked for permits by
 }
 
 type modelAdmission struct {
@@ -93,6 +93,15 @@ func (m *model) charge(now time.Time, req store.Request, id int) {
 	}
 	l := m.log(req.Key)
 	l.admissions = append(l.admissions, modelAdmission{at: now, cost: req.Cost, id: id})
+}
+
+// see takes note that the store may forget what the rules of req do not see. It may even where it denied the call: on a
+// cluster, what one slot reserves another may make it give back.
+func (m *model) see(req store.Request) {
+	if req.Cost == 0 {
+		return
+	}
+	l := m.log(req.Key)
 	var longest time.Duration
 	for _, r := range req.Rules {
 		longest = max(longest, r.Window)

@@ -96,6 +96,9 @@ func (w *walk) compare(rt *rapid.T, now time.Time, requests []store.Request, out
 	if out.Allowed && !mayAllow || !out.Allowed && mustAllow {
 		rt.Fatalf("Take(%v) allowed = %v, want %v: %+v", requests, out.Allowed, !out.Allowed, all)
 	}
+	for _, req := range requests {
+		w.model.see(req)
+	}
 	if out.Allowed {
 		for _, req := range requests {
 			w.model.charge(now, req, len(w.receipts))
