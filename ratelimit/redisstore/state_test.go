@@ -265,6 +265,16 @@ func TestExpiryIsNeverBroughtForward(t *testing.T) {
 			t.Errorf("the key's time to live is %v, want about two hours", ttl)
 		}
 	})
+	t.Run("put off by each admission", func(t *testing.T) {
+		s := newStore(t, client)
+		req := request(redistest.Prefix(t), 100, 1)
+		take(t, s, req)
+		client.PExpire(ctx, req.Key, 30*time.Minute) // as half of the window later
+		take(t, s, req)
+		if ttl := client.PTTL(ctx, req.Key).Val(); ttl < time.Hour {
+			t.Errorf("the key's time to live is %v after an admission, want its window of an hour and more", ttl)
+		}
+	})
 	t.Run("none", func(t *testing.T) {
 		s := newStore(t, client)
 		req := request(redistest.Prefix(t), 100, 1)
