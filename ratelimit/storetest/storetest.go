@@ -13,6 +13,7 @@
 package storetest
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -32,7 +33,11 @@ type Subject struct {
 
 // Run tests the stores that open gives, one for each test: with its clock held, all of what a store promises;
 // without, what can be seen at any time.
+//
+// What is drawn at random is the same for every store and in every run, so that stores are compared on the same calls
+// and a test does not fail today that passed yesterday. The flag -rapid.seed draws anew.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
+	fixSeed(t)
 	tests := []struct {
 		name string
 		held bool // needs a clock
@@ -67,5 +72,17 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 			}
 			test.run(t, s)
 		})
+	}
+}
+
+// fixSeed makes the drawn calls those of one seed, unless the flag has named another.
+func fixSeed(t *testing.T) {
+	t.Helper()
+	seed := flag.Lookup("rapid.seed")
+	if seed.Value.String() != "0" {
+		return
+	}
+	if err := seed.Value.Set("1"); err != nil {
+		t.Fatalf("rapid.seed: %v", err)
 	}
 }
