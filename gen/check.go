@@ -400,10 +400,14 @@ func (m *method) checkTogether() {
 // allow, empty if there is none.
 func covered(l, other *limit) string {
 	both := other.Limit
-	if l.Kind != both.Kind || l.By != both.By || l.When != both.When || l.Cost != both.Cost || l.Algorithm != both.Algorithm || l.Burst != both.Burst {
+	if l.Kind != both.Kind || l.By != both.By || l.When != both.When || l.Cost != both.Cost {
 		return ""
 	}
-	both.Rules = slices.Concat(both.Rules, l.Rules)
+	both.Rules = l.Rules
+	if rules.SameCount(&l.Limit, &both) != nil {
+		return ""
+	}
+	both.Rules = slices.Concat(other.Rules, l.Rules)
 	err := (&rules.Policy{Type: "p.T", Method: "M", Limits: []rules.Limit{both}}).Validate()
 	if err == nil {
 		return ""

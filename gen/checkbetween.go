@@ -4,11 +4,12 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"slices"
+
+	"github.com/rlgen/rlgen/rules"
 )
 
 // checkBetween reports what is wrong between the services of all units: two of one key, and limits that share a
-// bucket and have different rules.
+// bucket and count in different ways.
 func checkBetween(sink *findings, services []*service) {
 	keys := map[string]*service{}
 	buckets := map[string]*limit{}
@@ -18,7 +19,8 @@ func checkBetween(sink *findings, services []*service) {
 		}
 		u := s.unit
 		if other := keys[s.key()]; other != nil && other.unit.pkg.PkgPath != u.pkg.PkgPath {
-			sink.errorf(u.position(s.spec.Name.Pos()), "%s is also the name of a service in %s, and their limits would share keys; rename one of them or its package", s.key(), other.unit.pkg.PkgPath)
+			sink.errorf(u.position(s.spec.Name.Pos()), "%s is also the name of a service in %s, at %s, and their limits would share keys; rename one of them or its package",
+				s.key(), other.unit.pkg.PkgPath, u.seen(other.unit.position(other.spec.Name.Pos())))
 		}
 		keys[s.key()] = s
 		for _, m := range s.limited() {
@@ -27,29 +29,59 @@ func checkBetween(sink *findings, services []*service) {
 	}
 }
 
-// checkBuckets reports limits of m that have the key of another limit, and count by other rules.
+// seen returns a place as the unit's files would name it.
+func (u *unit) seen(at token.Position) string {
+	at.Filename = relative(u.dir.path, at.Filename)
+	return at.String()
+}
+
+// checkBuckets reports limits of m that share a bucket with another limit, and count in another way.
 func checkBuckets(sink *findings, m *method, buckets map[string]*limit) {
 	p, u := m.policy(), m.service.unit
 	for i, l := range m.limits {
-		key := p.KeyTemplate(i)
-		other := buckets[key]
-		if other == nil {
-			l.unit = u
-			buckets[key] = l
-			continue
-		}
-		if l.Bucket == "" && other.Bucket == "" || slices.Equal(other.Rules, l.Rules) && other.Burst == l.Burst {
-			continue
-		}
 		l.unit = u
-		shares, owner := l, other // who says so
-		if l.Bucket == "" {
-			shares, owner = other, l
+		for _, key := range bucketKeys(p, i) {
+			other := buckets[key]
+			if other == nil {
+				buckets[key] = l
+				continue
+			}
+			if checkShared(sink, l, other) {
+				break
+			}
 		}
-		at := owner.unit.position(owner.line.pos)
-		at.Filename = relative(shares.unit.dir.path, at.Filename)
-		sink.errorf(shares.unit.position(shares.line.column("bucket")), "bucket %q has other rules at %s:%d, want the same rules wherever a bucket is shared", shares.Bucket, at.Filename, at.Line)
 	}
+}
+
+// bucketKeys returns what names the count of a limit: its key, and for one with a bucket also that of the bucket whatever
+// the algorithm, by which a key is told apart.
+func bucketKeys(p *rules.Policy, i int) []string {
+	l := p.Limits[i]
+	keys := []string{p.KeyTemplate(i)}
+	if l.Bucket != "" {
+		prefix, _ := p.Key(i)
+		keys = append(keys, prefix+" "+l.Kind.String()+" "+l.Bucket)
+	}
+	return keys
+}
+
+// checkShared reports two limits that share a bucket and do not count alike.
+func checkShared(sink *findings, l, other *limit) bool {
+	if l.Bucket == "" && other.Bucket == "" {
+		return false
+	}
+	shares, owner := l, other // who says so
+	if l.Bucket == "" {
+		shares, owner = other, l
+	}
+	differ := rules.SameCount(&shares.Limit, &owner.Limit)
+	if differ == nil {
+		return false
+	}
+	u := shares.unit
+	sink.errorf(u.position(shares.line.column("bucket")), "bucket %q counts in another way at %s: %v here and there; write here what stands there, or bucket= and another word",
+		shares.Bucket, u.seen(owner.unit.position(owner.line.pos)), differ)
+	return true
 }
 
 // checkWarnings reports what is no error and yet likely a mistake: calls that pass no wrapper.

@@ -16,7 +16,7 @@ type service struct {
 	// lines are the directives on the type, own those on its methods, both in source order.
 	lines []*directive
 	own   map[string]*annotated
-	// given is the directive that names the wrapper, nil if none does.
+	// given is the directive that names the wrapper or its constructor, nil if none does.
 	given *directive
 
 	obj *types.TypeName
@@ -76,7 +76,7 @@ func (s *service) add(u *unit, d *directive, method string, name *ast.Ident) {
 		s.addLine(u, d)
 		return
 	}
-	if d.Wrapper != "" {
+	if d.Name == "wrapper" {
 		u.errorf(d.pos, "wrapper on the method %s, want it on the type %s", method, s.spec.Name.Name)
 		return
 	}
@@ -90,9 +90,9 @@ func (s *service) add(u *unit, d *directive, method string, name *ast.Ident) {
 
 func (s *service) addLine(u *unit, d *directive) {
 	switch {
-	case d.Wrapper != "" && s.given != nil:
+	case d.Name == "wrapper" && s.given != nil:
 		u.errorf(d.pos, "type %s has two wrapper directives, want one", s.spec.Name.Name)
-	case d.Wrapper != "":
+	case d.Name == "wrapper":
 		s.given = d
 	case !d.Counts():
 		u.errorf(d.pos, "%s on the type %s, want it on a method that the type's directives are not for; delete the line to limit nothing", d.Name, s.spec.Name.Name)
@@ -106,7 +106,7 @@ func (s *service) name() string { return s.spec.Name.Name }
 // wrapper returns the name of the generated type.
 func (s *service) wrapper() string {
 	switch {
-	case s.given != nil:
+	case s.given != nil && s.given.Wrapper != "":
 		return s.given.Wrapper
 	case token.IsExported(s.name()):
 		return "RateLimited" + s.name()

@@ -14,8 +14,11 @@ type Directive struct {
 	Name string
 	// Limit is valid where the directive counts calls: see [Directive.Counts].
 	Limit Limit
-	// Wrapper is the name that a wrapper directive gives; empty for every other directive.
+	// Wrapper is the name that a wrapper directive gives; empty if it gives none, and for every other directive.
 	Wrapper string
+	// Constructor is the function by which a wrapper directive says that the service is made, "none" for none that
+	// injection files are to know; empty if it does not say.
+	Constructor string
 	// Columns has, by the name of an option, the 1-based byte column in the comment's text of the first
 	// byte of its value, inside the quotes of a quoted one. "rules" is the column of the first rule, "wrapper"
 	// that of the wrapper's name. [Column] finds the other bytes of a value.
@@ -28,7 +31,7 @@ type form uint8
 const (
 	formNothing form = iota
 	formRules        // rules, then options
-	formName         // one Go identifier
+	formWrapper      // a Go identifier, the option constructor, or both
 )
 
 // A directive is what may stand behind "//ratelimit:". The table below is the only place that knows them.
@@ -46,7 +49,7 @@ var directives = []directive{
 	{name: "global", form: formRules, kind: Global},
 	{name: "key", form: formRules, kind: Key, needs: []string{"by"}},
 	{name: "none", form: formNothing},
-	{name: "wrapper", form: formName},
+	{name: "wrapper", form: formWrapper},
 }
 
 var directiveNames = namesOf(directives, func(d directive) string { return d.name })
@@ -65,7 +68,7 @@ func (d directive) example() string {
 	switch d.form {
 	case formRules:
 		line += " 10,1s"
-	case formName:
+	case formWrapper:
 		line += " LimitedOrders"
 	}
 	for _, need := range d.needs {
@@ -84,13 +87,17 @@ func (d Directive) Counts() bool {
 // String returns the directive's canonical line, "//ratelimit:user 10,1s", which [Parse] reads back as d but for
 // its Columns.
 func (d Directive) String() string {
-	switch {
-	case d.Counts():
+	if d.Counts() {
 		return Namespace + d.Limit.String()
-	case d.Wrapper != "":
-		return Namespace + d.Name + " " + d.Wrapper
 	}
-	return Namespace + d.Name
+	line := Namespace + d.Name
+	if d.Wrapper != "" {
+		line += " " + d.Wrapper
+	}
+	if d.Constructor != "" {
+		line += " constructor=" + d.Constructor
+	}
+	return line
 }
 
 // String returns the limit as a directive has it behind the colon: "user 10,1s 100,1m onfail=closed". Options

@@ -18,8 +18,10 @@
 //
 // # Grammar
 //
-//	directive  = "//ratelimit:" ( limit | "none" | "wrapper" identifier ) .
+//	directive  = "//ratelimit:" ( limit | "none" | wrapper ) .
 //	limit      = ( "ip" | "user" | "global" | "key" ) rule { rule } { option } .
+//	wrapper    = "wrapper" ( identifier [ maker ] | maker ) .
+//	maker      = "constructor=" ( identifier | "none" ) .
 //	rule       = count ( "," | "/" ) window .
 //	count      = decimal digits, at least 1; at most 10000 for sliding-log, 1000000000 for the others .
 //	window     = a Go duration that may also have days (d) and weeks (w), 1ms to 366d, whole microseconds .

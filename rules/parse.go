@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"go/token"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,8 +95,8 @@ func (p *line) parse() {
 		if len(args) > 0 {
 			p.failf(args[0].at, "found %q behind %s, want nothing; write %q", p.span(args), name, known.example())
 		}
-	case formName:
-		p.parseName(args, end)
+	case formWrapper:
+		p.parseWrapper(args, end)
 	case formRules:
 		p.parseLimit(args, end)
 	}
@@ -134,21 +133,6 @@ func (p *line) cutRemark(args []field) []field {
 		return args[:i]
 	}
 	return args
-}
-
-// parseName reads the arguments of a directive that gives a name.
-func (p *line) parseName(args []field, end int) {
-	switch {
-	case len(args) == 0:
-		p.failf(end, "directive %s has no name, want a Go identifier; write %q", p.known.name, p.known.example())
-	case !token.IsIdentifier(args[0].raw) || args[0].raw == "_":
-		p.failf(args[0].at, "found %q, want a Go identifier, such as LimitedOrders", args[0].raw)
-	case len(args) > 1:
-		p.failf(args[1].at, "found %q behind the name, want nothing; write %q", p.span(args[1:]), p.text[:args[0].end()])
-	default:
-		p.d.Wrapper = args[0].raw
-		p.d.Columns["wrapper"] = args[0].at + 1
-	}
 }
 
 // parseLimit reads the arguments of a directive that counts: rules, then options.
