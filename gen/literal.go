@@ -12,8 +12,10 @@ import (
 // constants are the names of those values of package rules that have one. A value without is written as its number.
 var constants = map[any]string{
 	rules.IP: "IP", rules.User: "User", rules.Global: "Global", rules.Key: "Key",
-	rules.SlidingLog: "SlidingLog", rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
+	rules.SlidingLog: "SlidingLog", rules.CompactLog: "CompactLog", rules.SlidingWindow: "SlidingWindow", rules.FixedWindow: "FixedWindow",
+	rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
 	rules.MissingDeny: "MissingDeny", rules.MissingAllow: "MissingAllow",
+	rules.StartClock: "StartClock", rules.StartFirst: "StartFirst", rules.RefillSmooth: "RefillSmooth", rules.RefillInterval: "RefillInterval",
 	rules.FailLocal: "FailLocal", rules.FailOpen: "FailOpen", rules.FailClosed: "FailClosed",
 }
 

@@ -15,6 +15,13 @@ const (
 	// SlidingLog records each admission and counts those of the last window. It is exact, and remembers at most
 	// 10,000 admissions of an id.
 	SlidingLog Algorithm = iota
+	// CompactLog is SlidingLog in one string of Redis.
+	CompactLog
+	// SlidingWindow counts by sub-windows, [Limit.Segments] of them in a window, each of which counts whole until it has
+	// left the window. No window ever sees more than the count.
+	SlidingWindow
+	// FixedWindow counts in windows that follow one another, as [Limit.Start] says.
+	FixedWindow
 	// TokenBucket holds [Limit.Burst] tokens and gains the rule's count of them in each window, evenly. In any time D
 	// it admits at most burst + D·count/window.
 	TokenBucket
@@ -47,7 +54,7 @@ const (
 	maxProduct = 1<<53 - 1<<31
 )
 
-// algorithms has each at its Algorithm.
+// algorithms has each at its Algorithm. One without an entry is not accepted.
 var algorithms = []algorithm{
 	SlidingLog:  {name: "sliding-log", maxCount: maxLogCount, covers: coversLog},
 	TokenBucket: {name: "token-bucket", maxCount: maxCount, scaled: true, covers: coversBucket},
@@ -63,9 +70,11 @@ var buckets = []Algorithm{TokenBucket, LeakyBucket, GCRA}
 // String returns the word that directives have for the algorithm: "sliding-log".
 func (a Algorithm) String() string { return wordFor("Algorithm", algorithmNames, a) }
 
+func (a Algorithm) exists() bool { return int(a) < len(algorithms) && algorithms[a].name != "" }
+
 // known returns what the table has of a; of an unknown algorithm, what refuses nothing.
 func (a Algorithm) known() algorithm {
-	if int(a) < len(algorithms) {
+	if a.exists() {
 		return algorithms[a]
 	}
 	return algorithm{maxCount: mostCount(), covers: func(*Limit, Rule, Rule) string { return "" }}

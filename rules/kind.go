@@ -29,11 +29,29 @@ const (
 	FailClosed               // the call fails with ratelimit.ErrUnavailable
 )
 
+// Start says where the windows of a [FixedWindow] begin. The zero Start is [StartClock].
+type Start uint8
+
+const (
+	StartClock Start = iota // at the multiples of their length since 1970-01-01 00:00 UTC
+	StartFirst              // at the first call that is admitted after the window before
+)
+
+// Refill says how a [TokenBucket] gains its tokens. The zero Refill is [RefillSmooth].
+type Refill uint8
+
+const (
+	RefillSmooth   Refill = iota // evenly, each after window/count
+	RefillInterval               // count of them whenever a window has passed
+)
+
 // The words that directives have for the values above, each at its value.
 var (
 	kindNames    = []string{IP: "ip", User: "user", Global: "global", Key: "key"}
 	missingNames = []string{MissingDeny: "deny", MissingAllow: "allow"}
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
+	startNames   = []string{StartClock: "clock", StartFirst: "first"}
+	refillNames  = []string{RefillSmooth: "smooth"}
 )
 
 // String returns the word that directives have for the kind: "user".
@@ -44,6 +62,12 @@ func (m Missing) String() string { return wordFor("Missing", missingNames, m) }
 
 // String returns the word that directives have for f: "local".
 func (f OnFail) String() string { return wordFor("OnFail", onFailNames, f) }
+
+// String returns the word that directives have for s: "clock".
+func (s Start) String() string { return wordFor("Start", startNames, s) }
+
+// String returns the word that directives have for r: "smooth".
+func (r Refill) String() string { return wordFor("Refill", refillNames, r) }
 
 // wordFor returns the word of v, and "Kind(9)" if it has none.
 func wordFor[T ~uint8](what string, words []string, v T) string {

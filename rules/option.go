@@ -28,7 +28,10 @@ type option struct {
 // options in the order in which String writes them.
 var options = []option{
 	choice("algo", counting, algorithmNames, func(l *Limit) *Algorithm { return &l.Algorithm }),
-	number("burst", buckets, maxCount, func(l *Limit) *int64 { return &l.Burst }),
+	number("burst", maxCount, func(l *Limit) *int64 { return &l.Burst }).only(buckets...),
+	choice("start", counting, startNames, func(l *Limit) *Start { return &l.Start }).only(FixedWindow),
+	choice("refill", counting, refillNames, func(l *Limit) *Refill { return &l.Refill }).only(TokenBucket),
+	number("segments", MaxSegments, func(l *Limit) *int64 { return &l.Segments }).only(SlidingWindow),
 	expression("by", identified, "req.Customer", func(l *Limit) *string { return &l.By }),
 	expression("cost", counting, "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
 	expression("when", counting, "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
@@ -63,12 +66,13 @@ func findOption(name string) (option, bool) {
 
 // choice is an option whose value is one of some words, each standing for its index. The first is the default.
 func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T) option {
+	known := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
 	return option{
 		name: name, suits: suits, example: words[len(words)-1],
 		parse: func(l *Limit, text string) *fault {
 			i := slices.Index(words, text)
 			if i < 0 {
-				return faultf(0, "option %s has the unknown value %q, want %s%s", name, text, list(words), didYouMean(text, words))
+				return faultf(0, "option %s has the unknown value %q, want %s%s", name, text, list(known), didYouMean(text, known))
 			}
 			*field(l) = T(i)
 			return nil
@@ -82,10 +86,10 @@ func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T)
 	}
 }
 
-// number is an option of some algorithms whose value is a count, 1 to most. It has none where it is not written.
-func number(name string, algos []Algorithm, most int64, field func(*Limit) *int64) option {
+// number is an option whose value is a count, 1 to most. It has none where it is not written.
+func number(name string, most int64, field func(*Limit) *int64) option {
 	return option{
-		name: name, suits: counting, algos: algos, example: "20",
+		name: name, suits: counting, example: "20",
 		parse: func(l *Limit, text string) *fault {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil || n < 1 || n > most || strconv.FormatInt(n, 10) != text {
@@ -103,9 +107,15 @@ func number(name string, algos []Algorithm, most int64, field func(*Limit) *int6
 	}
 }
 
+// only returns the option as one of some algorithms.
+func (o option) only(algos ...Algorithm) option {
+	o.algos = algos
+	return o
+}
+
 // has returns whether an algorithm has the option.
 func (o option) has(a Algorithm) bool {
-	return o.algos == nil || int(a) >= len(algorithms) || slices.Contains(o.algos, a)
+	return o.algos == nil || !a.exists() || slices.Contains(o.algos, a)
 }
 
 // alien says that the limit's algorithm does not have the option.

@@ -17,6 +17,12 @@ type Limit struct {
 	Algorithm Algorithm
 	// Burst is the depth of a bucket; 0 for each rule's count.
 	Burst int64
+	// Start says where the windows of a fixed window begin.
+	Start Start
+	// Refill says how a token bucket gains its tokens.
+	Refill Refill
+	// Segments is the number of sub-windows of a sliding window, at most [MaxSegments]; 0 for [DefaultSegments].
+	Segments int64
 
 	// By, Cost and When are Go expressions over the method's parameters, as written; empty where the
 	// directive has none.
@@ -46,6 +52,12 @@ type Policy struct {
 
 	Limits []Limit
 }
+
+// A sliding window has DefaultSegments sub-windows where no directive says otherwise, and never more than MaxSegments.
+const (
+	DefaultSegments = 10
+	MaxSegments     = 100
+)
 
 // DefaultPrefix is the first part of a key where no directive names another.
 const DefaultPrefix = "rl"

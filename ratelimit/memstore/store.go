@@ -106,7 +106,7 @@ func (s *Store) charge(now int64, requests []store.Request) store.Receipt {
 			continue
 		}
 		s.shardOf(req.Key).charge(now, req, receipt.ID, s.most)
-		if !algorithms[req.Algorithm].remembers {
+		if !stepsOf(req).remembers {
 			if receipt.Charges == nil {
 				receipt.Charges = make([]store.Charge, len(requests))
 			}
@@ -136,7 +136,7 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	for i := range receipt.Requests {
 		req := &receipt.Requests[i]
 		a := admission{cost: req.Cost, id: receipt.ID}
-		if receipt.Charges != nil && !algorithms[req.Algorithm].remembers {
+		if receipt.Charges != nil && !stepsOf(req).remembers {
 			if receipt.Charges[i].GivenBack.Swap(true) {
 				continue
 			}
@@ -151,8 +151,8 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 
 func validate(requests []store.Request) error {
 	for i := range requests {
-		if a := requests[i].Algorithm; int(a) >= len(algorithms) {
-			return fmt.Errorf("limit %d of the call: algorithm %d, want 0 to %d", i+1, a, len(algorithms)-1)
+		if a := requests[i].Algorithm; stepsOf(&requests[i]) == nil {
+			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the store has", i+1, a)
 		}
 	}
 	return store.Validate(requests)
@@ -185,27 +185,43 @@ type admission struct {
 	id   uint64
 }
 
-// algorithms has the steps of each at its [rules.Algorithm].
-var algorithms = []struct {
+// steps are one way to count.
+type steps struct {
 	empty     func() counts
 	remembers bool // every admission by its id
-}{
-	rules.SlidingLog:  {func() counts { return &slidingLog{} }, true},
-	rules.TokenBucket: {newBucket, false},
-	rules.LeakyBucket: {newBucket, false},
-	rules.GCRA:        {newBucket, false},
 }
 
-// entry is one key: what it holds, of which algorithm, and when nothing of it counts any more.
+var (
+	slidingLogSteps = &steps{func() counts { return &slidingLog{} }, true}
+	bucketSteps     = &steps{newBucket, false}
+)
+
+// stepsOf returns the steps by which req counts, nil if the store has none.
+func stepsOf(req *store.Request) *steps {
+	switch req.Algorithm {
+	case rules.SlidingLog:
+		return slidingLogSteps
+	case rules.TokenBucket:
+		if req.Refill == rules.RefillInterval {
+			return nil
+		}
+		return bucketSteps
+	case rules.LeakyBucket, rules.GCRA:
+		return bucketSteps
+	}
+	return nil
+}
+
+// entry is one key: what it holds, by which steps, and when nothing of it counts any more.
 type entry struct {
 	counts
-	algorithm rules.Algorithm
-	expires   int64 // µs
+	steps   *steps
+	expires int64 // µs
 }
 
 // live says whether the entry has anything to say to req.
 func (e *entry) live(req *store.Request, now int64) bool {
-	return e != nil && e.expires > now && e.algorithm == req.Algorithm
+	return e != nil && e.expires > now && e.steps == stepsOf(req)
 }
 
 // counts returns those of req's key at now, which are not to be changed: a key without admissions has no entry.
@@ -213,7 +229,7 @@ func (sh *shard) counts(req *store.Request, now int64) counts {
 	if e := sh.entries[req.Key]; e.live(req, now) {
 		return e.counts
 	}
-	return algorithms[req.Algorithm].empty()
+	return stepsOf(req).empty()
 }
 
 // charge charges req at now, and drops a few expired entries, so that what is written pays for what is removed.
@@ -224,7 +240,8 @@ func (sh *shard) charge(now int64, req *store.Request, id uint64, most int) {
 		if sh.entries == nil {
 			sh.entries = make(map[string]*entry)
 		}
-		e = &entry{counts: algorithms[req.Algorithm].empty(), algorithm: req.Algorithm}
+		steps := stepsOf(req)
+		e = &entry{counts: steps.empty(), steps: steps}
 		sh.entries[req.Key] = e
 	}
 	e.expires = max(e.expires, e.charge(now, req, admission{at: now, cost: req.Cost, id: id}))

@@ -54,7 +54,7 @@ func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 	}{
 		{"negative cost", store.Request{Key: "k", Rules: rs, Cost: -1}, `misconfigured: limit 1 of the call: cost -1, want 0 or more`},
 		{"no rule", store.Request{Key: "k", Cost: 1}, `misconfigured: limit 1 of the call has no rule, want one or more`},
-		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: limit 1 of the call: algorithm 200, want 0 to 3`},
+		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: limit 1 of the call: algorithm Algorithm(200), want one that the store has`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := memstore.New().Take(context.Background(), []store.Request{test.req}, false)

@@ -85,7 +85,7 @@ func (d *decision) limit(args []any, req *store.Request) []any {
 	if d.op == giveBack && !d.detail && remembers(req) {
 		rules = nil
 	}
-	args = append(args, indexes[req.Algorithm], req.Cost, req.Burst, len(rules))
+	args = append(args, place(req), req.Cost, option(req), len(rules))
 	for _, r := range rules {
 		args = append(args, r.Count, micros(r.Window))
 	}

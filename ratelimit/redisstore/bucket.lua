@@ -1,6 +1,7 @@
 -- bucket: token-bucket, leaky-bucket and gcra, which are one: burst tokens at most, count more in each window, evenly.
 --
 --   letter  b
+--   option  the depth, 0 for each rule's count
 --   ends    when the bucket is full again, rounded up to µs
 --   body    empty, or <early>/<count>: it is full early/count µs before ends. Of another count, early is of no use
 --

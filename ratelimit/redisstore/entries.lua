@@ -10,12 +10,12 @@
 -- What other rules and other algorithms have written stays until it ends, so that two versions of a service that share
 -- the key do not take each other's counts away.
 --
--- The functions of an algorithm, with entry nil where there is none, and burst 0 where the limit has none:
+-- The functions of an algorithm, with entry nil where there is none, and option the limit's:
 --
---   ask(entry, rule, cost, now, burst)         returns the retry: µs, 0 allowed, -1 never
---   charge(entry, rule, cost, now, burst)      returns the entry with the cost, {ends, body}
---   back(entry, rule, cost, at, now, burst)    returns the entry without a cost that was charged at at, or nil
---   describe(entry, rule, now, burst)          returns remaining and reset (µs)
+--   ask(entry, rule, cost, now, option)         returns the retry: µs, 0 allowed, -1 never
+--   charge(entry, rule, cost, now, option)      returns the entry with the cost, {ends, body}
+--   back(entry, rule, cost, at, now, option)    returns the entry without a cost that was charged at at, or nil
+--   describe(entry, rule, now, option)          returns remaining and reset (µs)
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
 
@@ -84,7 +84,7 @@ local function keep(letter, steps)
     for _, rule in ipairs(limit.rules) do
       rule.retry = 0
       if limit.cost > 0 then
-        rule.retry = steps.ask(find(limit, rule), rule, limit.cost, now, limit.burst)
+        rule.retry = steps.ask(find(limit, rule), rule, limit.cost, now, limit.option)
       end
       if rule.retry ~= 0 then
         allowed = false
@@ -99,7 +99,7 @@ local function keep(letter, steps)
 
   local function settle(limit, now)
     for _, rule in ipairs(limit.rules) do
-      put(limit, letter .. rule.span, steps.charge(find(limit, rule), rule, limit.cost, now, limit.burst))
+      put(limit, letter .. rule.span, steps.charge(find(limit, rule), rule, limit.cost, now, limit.option))
     end
     local value, last = text(limit)
     redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
@@ -125,7 +125,7 @@ local function keep(letter, steps)
     for _, rule in ipairs(limit.rules) do
       local entry = find(limit, rule)
       if entry then
-        limit.entries[letter .. rule.span] = steps.back(entry, rule, limit.cost, at, now, limit.burst)
+        limit.entries[letter .. rule.span] = steps.back(entry, rule, limit.cost, at, now, limit.option)
       end
     end
     local value = text(limit)
@@ -141,7 +141,7 @@ local function keep(letter, steps)
 
   local function describe(limit, now)
     for _, rule in ipairs(limit.rules) do
-      rule.remaining, rule.reset = steps.describe(find(limit, rule), rule, now, limit.burst)
+      rule.remaining, rule.reset = steps.describe(find(limit, rule), rule, now, limit.option)
     end
   end
 

@@ -8,9 +8,9 @@
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --         at         to give back, when it was charged: µs as a take returned them; else 0
 --         limits     their number, and for each
---           algorithm  0 sliding-log, 1 bucket
+--           algorithm  0 sliding-log, 1 bucket, and so on: the number at the end of its file
 --           cost       units, 0 or more; 0 asks without charging
---           burst      units, the depth of a bucket; 0 for each rule's count
+--           option     the number that the algorithm takes besides its rules, as its file says; 0 if none
 --           rules      their number, and for each
 --             count      units
 --             window     µs
@@ -53,7 +53,7 @@ end
 
 local function read_limit()
   keys = keys + 1
-  local limit = {key = KEYS[keys], algorithm = algorithms[number()], cost = number(), burst = number(), rules = {}}
+  local limit = {key = KEYS[keys], algorithm = algorithms[number()], cost = number(), option = number(), rules = {}}
   for i = 1, number() do
     limit.rules[i] = read_rule()
   end

@@ -22,27 +22,55 @@ var slidingLogLua string
 //go:embed bucket.lua
 var bucketLua string
 
+// The places of the script's algorithms, which the headers of frame.lua and of each file say too.
+const (
+	atSlidingLog = iota
+	atBucket
+	atFixedWindow
+	atSlidingWindow
+	atCompactLog
+	atIntervalBucket
+	atQueue
+)
+
 // algorithms are the files that the script is made of, each of which adds itself to the script's algorithms under
 // its place here.
 var algorithms = []struct {
 	lua       string
-	remembers bool // every admission by its base
+	remembers bool                       // every admission by its base
+	option    func(*store.Request) int64 // what the file takes for a limit's option; nil for none
 }{
-	{slidingLogLua, true},
-	{bucketLua, false},
+	atSlidingLog: {lua: slidingLogLua, remembers: true},
+	atBucket:     {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
 }
 
-// indexes has the place of each algorithm's file.
-var indexes = []int{
-	rules.SlidingLog:  0,
-	rules.TokenBucket: 1,
-	rules.LeakyBucket: 1,
-	rules.GCRA:        1,
+// place returns where the request's algorithm stands in the script, -1 if it does not.
+func place(req *store.Request) int {
+	switch req.Algorithm {
+	case rules.SlidingLog:
+		return atSlidingLog
+	case rules.TokenBucket:
+		if req.Refill == rules.RefillInterval {
+			return -1
+		}
+		return atBucket
+	case rules.LeakyBucket, rules.GCRA:
+		return atBucket
+	}
+	return -1
+}
+
+// option returns the number that the request's algorithm takes besides its rules, 0 if it takes none.
+func option(req *store.Request) int64 {
+	if of := algorithms[place(req)].option; of != nil {
+		return of(req)
+	}
+	return 0
 }
 
 // remembers says whether the request's admissions are told apart by their bases, so that giving one back again does
 // nothing.
-func remembers(req *store.Request) bool { return algorithms[indexes[req.Algorithm]].remembers }
+func remembers(req *store.Request) bool { return algorithms[place(req)].remembers }
 
 // script is a Lua script, and the first words of the commands that run it: the one by the name under which Redis
 // caches it, the other with its text.

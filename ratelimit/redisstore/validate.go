@@ -13,8 +13,8 @@ const maxLogCount = 1_000_000 // units that one log may hold
 func validate(requests []store.Request) error {
 	for i := range requests {
 		a := requests[i].Algorithm
-		if int(a) >= len(indexes) {
-			return fmt.Errorf("limit %d of the call: algorithm %d, want 0 to %d", i+1, a, len(indexes)-1)
+		if place(&requests[i]) < 0 {
+			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the script has", i+1, a)
 		}
 		for _, r := range requests[i].Rules {
 			if a == rules.SlidingLog && r.Count > maxLogCount {

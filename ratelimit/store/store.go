@@ -35,12 +35,18 @@ type Request struct {
 	Algorithm rules.Algorithm
 	Rules     []rules.Rule // not changed by the store, nor by the caller afterwards
 	Burst     int64        // depth of a bucket; 0 for each rule's count
+	Start     rules.Start  // where a fixed window begins
+	Refill    rules.Refill // how a token bucket gains its tokens
+	Segments  int64        // sub-windows of a sliding window; 0 for rules.DefaultSegments
 	Cost      int64        // 0 asks without charging; never negative
 }
 
 // NewRequest asks l, under a key, for cost.
 func NewRequest(l *rules.Limit, key string, cost int64) Request {
-	return Request{Key: key, Algorithm: l.Algorithm, Rules: l.Rules, Burst: l.Burst, Cost: cost}
+	return Request{
+		Key: key, Algorithm: l.Algorithm, Rules: l.Rules, Cost: cost,
+		Burst: l.Burst, Start: l.Start, Refill: l.Refill, Segments: l.Segments,
+	}
 }
 
 // Capacity is the largest cost that r, a rule of the request, ever allows.

@@ -40,10 +40,19 @@ func Validate(requests []Request) error {
 	return nil
 }
 
-// validateCounter checks what holds where each rule has one entry in the state, by its window.
+// validateCounter checks the algorithm's own options, and what holds where each rule has one entry in the state, by its window.
 func (req *Request) validateCounter() error {
 	if req.Burst < 0 {
 		return fmt.Errorf("burst %d, want 0 or more", req.Burst)
+	}
+	if req.Segments < 0 || req.Segments > rules.MaxSegments {
+		return fmt.Errorf("%d segments, want 0 to %d", req.Segments, rules.MaxSegments)
+	}
+	if req.Start > rules.StartFirst {
+		return fmt.Errorf("start %d, want %d or %d", req.Start, rules.StartClock, rules.StartFirst)
+	}
+	if req.Refill > rules.RefillInterval {
+		return fmt.Errorf("refill %d, want %d or %d", req.Refill, rules.RefillSmooth, rules.RefillInterval)
 	}
 	if req.Algorithm == rules.SlidingLog {
 		return nil
