@@ -113,6 +113,9 @@ func (a Algorithm) Fits(capacity int64, window time.Duration) bool {
 
 // checkProduct says what is wrong with the size of a rule's numbers together, "" if nothing is.
 func (l *Limit) checkProduct(r Rule) string {
+	if l.Queues() {
+		return l.checkQueue(r)
+	}
 	if l.Algorithm.Fits(l.Capacity(r), r.Window) {
 		return ""
 	}

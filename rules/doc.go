@@ -70,8 +70,14 @@
 //	prefix   word                     first part of the key, rl by default
 //	missing  deny*, allow             what becomes of a call without an id
 //	onfail   local*, open, closed     what becomes of the limit while its store cannot decide
+//	deny     zero                     what a denied call returns: an error by default
 //
 // The default of a choice has a star.
+//
+// A method without an error result has nothing to say no with. With deny=zero on one of its directives it returns zero values
+// instead, for every call that its limits do not let pass: denied ones, those without an id, and those that onfail=closed
+// refuses while the store cannot decide. Nothing tells the caller; observers and logs are told. A zero pointer, function,
+// iterator or channel is nil. Where a method has several results of type error, a denial is the last of them.
 //
 // A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
 // nor missing. Expressions are Go by their syntax here; what they mean is for the generator to check.

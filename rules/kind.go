@@ -29,6 +29,14 @@ const (
 	FailClosed               // the call fails with ratelimit.ErrUnavailable
 )
 
+// Deny says what a denied call returns. The zero Deny is [DenyError].
+type Deny uint8
+
+const (
+	DenyError Deny = iota // an error
+	DenyZero              // zero values, since the method has no result for an error
+)
+
 // Start says where the windows of a [FixedWindow] begin. The zero Start is [StartClock].
 type Start uint8
 
@@ -50,6 +58,7 @@ var (
 	kindNames    = []string{IP: "ip", User: "user", Global: "global", Key: "key"}
 	missingNames = []string{MissingDeny: "deny", MissingAllow: "allow"}
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
+	denyNames    = []string{DenyZero: "zero"} // an error needs no word
 	startNames   = []string{StartClock: "clock", StartFirst: "first"}
 	refillNames  = []string{RefillSmooth: "smooth"}
 )
@@ -62,6 +71,14 @@ func (m Missing) String() string { return wordFor("Missing", missingNames, m) }
 
 // String returns the word that directives have for f: "local".
 func (f OnFail) String() string { return wordFor("OnFail", onFailNames, f) }
+
+// String returns the word that directives have for d, "zero", or "error" where they have none.
+func (d Deny) String() string {
+	if d == DenyError {
+		return "error"
+	}
+	return wordFor("Deny", denyNames, d)
+}
 
 // String returns the word that directives have for s: "clock".
 func (s Start) String() string { return wordFor("Start", startNames, s) }

@@ -58,7 +58,7 @@ func mendWord(comment string, e *Error) (start, end int, text string, ok bool) {
 
 // vocabularies returns the words that may stand in one place of a directive, for each such place.
 func vocabularies() [][]string {
-	return [][]string{directiveNames, optionNames, algorithmNames, missingNames, onFailNames}
+	return [][]string{directiveNames, optionNames, algorithmNames, missingNames, onFailNames, denyNames}
 }
 
 func hasProblemAt(comment string, column int) bool {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -40,6 +41,8 @@ var options = []option{
 	word("prefix", counting, "._-", func(l *Limit) *string { return &l.Prefix }),
 	choice("missing", identified, missingNames, func(l *Limit) *Missing { return &l.Missing }),
 	choice("onfail", counting, onFailNames, func(l *Limit) *OnFail { return &l.OnFail }),
+	choice("deny", counting, denyNames, func(l *Limit) *Deny { return &l.Deny }),
+	duration("wait", counting, "2s", MaxWait, func(l *Limit) *time.Duration { return &l.Wait }),
 }
 
 var optionNames = namesOf(options, func(o option) string { return o.name })
@@ -103,6 +106,28 @@ func number(name string, most int64, field func(*Limit) *int64) option {
 				return ""
 			}
 			return strconv.FormatInt(*field(l), 10)
+		},
+	}
+}
+
+// duration is an option whose value is a duration of 1ms to most, written as a window is. It has none where it is not
+// written.
+func duration(name string, suits []string, example string, most time.Duration, field func(*Limit) *time.Duration) option {
+	return option{
+		name: name, suits: suits, example: example,
+		parse: func(l *Limit, text string) *fault {
+			d, found, _ := parseWindow(text)
+			if found != "" || d < time.Millisecond || d > most || d%time.Microsecond != 0 {
+				return faultf(0, "option %s has %q, want a duration of 1ms to %s in whole microseconds, such as %s", name, text, formatWindow(most), example)
+			}
+			*field(l) = d
+			return nil
+		},
+		print: func(l *Limit) string {
+			if *field(l) == 0 {
+				return ""
+			}
+			return formatWindow(*field(l))
 		},
 	}
 }
@@ -221,6 +246,8 @@ func checkOptions(l *Limit, directive string) []string {
 			faults = append(faults, unsuited(o, directive))
 		} else if !o.has(l.Algorithm) {
 			faults = append(faults, alien(o, l.Algorithm))
+		} else if why := o.clash(l); why != "" {
+			faults = append(faults, why)
 		} else if f := o.parse(new(Limit), value); f != nil {
 			faults = append(faults, f.msg)
 		}

@@ -217,8 +217,11 @@ func joinRule(args []field) (n int, mend string) {
 // checkAlgorithm reports the options that the limit's algorithm does not have.
 func (p *line) checkAlgorithm() {
 	for _, o := range options {
-		if column := p.d.Columns[o.name]; column != 0 && !o.has(p.d.Limit.Algorithm) {
+		column := p.d.Columns[o.name]
+		if column != 0 && !o.has(p.d.Limit.Algorithm) {
 			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
+		} else if why := o.clash(&p.d.Limit); column != 0 && why != "" {
+			p.errs.addf(column, "%s", why)
 		}
 	}
 }

@@ -38,7 +38,20 @@ type Limit struct {
 
 	Missing Missing
 	OnFail  OnFail
+	// Deny is DenyZero on a limit of a method without an error result.
+	Deny Deny
+
+	// Wait is how long a call waits at most where there is no room for it, and [MaxWait] at most; 0 for not at all. It
+	// makes a [LeakyBucket] a queue: see [Limit.Queues].
+	Wait time.Duration
 }
+
+// Queues reports whether the limit is a queue: a leaky bucket with a Wait. It has one rule, and lets each call go on
+// when those before it have drained, window/count for each permit; it denies a call that would wait longer than Wait.
+func (l *Limit) Queues() bool { return l.Algorithm == LeakyBucket && l.Wait > 0 }
+
+// MaxWait is the longest Wait of a limit.
+const MaxWait = 24 * time.Hour
 
 // Policy is what stands over one method: limits that a call must all pass. Its methods do not change it. Those that take
 // the index of a limit panic if it is out of range.

@@ -254,7 +254,7 @@ func checkRules(l *Limit, texts []string) []*fault {
 
 // checkRule says what is wrong with a rule by itself, and "" if nothing is.
 func (l *Limit) checkRule(r Rule) string {
-	most := l.Algorithm.known().maxCount
+	most := l.known().maxCount
 	switch {
 	case r.Count < 1:
 		return "admits nothing, want a count of 1 to " + strconv.FormatInt(most, 10)
@@ -271,7 +271,7 @@ func (l *Limit) checkRule(r Rule) string {
 // checkReach finds out whether rule i can ever deny a call that another rule allows. Of two that never differ, the
 // second is reported.
 func (l *Limit) checkReach(texts []string, sound []bool, i int) *fault {
-	r, covers := l.Rules[i], l.Algorithm.known().covers
+	r, covers := l.Rules[i], l.known().covers
 	for j, other := range l.Rules[:len(sound)] {
 		switch {
 		case i == j || !sound[j]:

@@ -68,7 +68,7 @@ func TestParseNoDirective(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	_, err := Parse("//ratelimit:global onfial=open 10,1s by=a")
-	const want = `column 20: unknown option "onfial", want algo, burst, start, refill, segments, by, cost, when, name, bucket, prefix, missing or onfail; did you mean "onfail"?
+	const want = `column 20: unknown option "onfial", want algo, burst, start, refill, segments, by, cost, when, name, bucket, prefix, missing, onfail, deny or wait; did you mean "onfail"?
 column 32: found rule "10,1s" behind an option, want the rules first; write "//ratelimit:global 10,1s …"
 column 38: found option by on global, want it on ip, user or key only`
 	if err == nil || err.Error() != want {
@@ -202,6 +202,8 @@ func generateLimit(t *rapid.T) Limit {
 		Bucket: word.Draw(t, "bucket"),
 		Prefix: word.Draw(t, "prefix"),
 		OnFail: OnFail(rapid.IntRange(0, len(onFailNames)-1).Draw(t, "onfail")),
+		Wait:   time.Duration(rapid.Int64Range(0, 3).Draw(t, "wait")) * 1500 * time.Millisecond,
+		Deny:   Deny(rapid.IntRange(0, len(denyNames)-1).Draw(t, "deny")),
 	}
 	if l.Kind != Global {
 		l.By = expr.Draw(t, "by")

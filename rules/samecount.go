@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -17,6 +18,9 @@ var perCall = []string{
 func SameCount(a, b *Limit) error {
 	if !slices.Equal(a.Rules, b.Rules) {
 		return fmt.Errorf("found the rules %s and %s, want the same", rulesText(a), rulesText(b))
+	}
+	if a.Queues() != b.Queues() {
+		return errors.New("found a leaky-bucket with wait, which is a queue, and one without, want two of a kind")
 	}
 	for _, o := range options {
 		if slices.Contains(perCall, o.name) {
