@@ -176,8 +176,7 @@ func (s *service) interfaceMethods() {
 	}
 	for _, fn := range explicit {
 		if !fn.Exported() && fn.Pkg().Path() != u.pkg.PkgPath {
-			u.errorf(s.spec.Name.Pos(), "%s has the unexported method %s of package %s, which no wrapper here can have; want an interface of methods that this package can implement",
-				s.name(), fn.Name(), fn.Pkg().Path())
+			s.sealed = true
 			continue
 		}
 		s.addMethod(fn, s.src)

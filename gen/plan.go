@@ -18,10 +18,10 @@ type plan struct {
 // wrapperPlan names the parts of one wrapper.
 type wrapperPlan struct {
 	service *service
-	// next is the field that has what is wrapped; a concrete type is embedded.
+	// next is the field that has what is wrapped; a concrete type is embedded, and so is a sealed interface.
 	next string
-	// alias is set where a concrete type has a method of its own name, which an embedded field would hide: the alias
-	// that is embedded instead, whose name is next.
+	// alias is set where what is embedded is an alias, whose name is next: of a concrete type that has a method of its
+	// own name, which an embedded field would hide, and of an interface, which the field must not export.
 	alias bool
 	// guards and policies are by the names of the methods that the wrapper is planned for.
 	guards   map[string]string
@@ -105,11 +105,12 @@ func (w *wrapperPlan) nameFields(pkg names) {
 		taken.add(m.fn.Name())
 	}
 	switch {
-	case s.iface != nil:
+	case s.iface != nil && !s.sealed:
 		w.next = taken.take("next")
-	case taken.has(s.name()):
+	case s.sealed || taken.has(s.name()):
 		w.alias = true
-		w.next = pkg.take(lowerFirst(s.wrapper()) + "Next")
+		w.next = pkg.with(taken).take(lowerFirst(s.wrapper()) + "Next")
+		pkg.add(w.next)
 		taken.add(w.next)
 	default:
 		w.next = s.name()

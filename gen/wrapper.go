@@ -155,8 +155,14 @@ func (w *writer) policy(p *wrapperPlan, m *method) {
 
 func (w *writer) interfaceType(p *wrapperPlan, t *typeScope, next string) {
 	s := p.service
+	field := p.next + " " + next
+	if p.alias {
+		w.printf("// %s is embedded for the unexported methods that it has of other packages.\n", p.next)
+		w.printf("type %s%s = %s\n\n", p.next, t.decl, next)
+		field = p.next + t.args
+	}
 	w.printf("// %s is %s [%s] that asks a limiter before it calls on.\n", s.wrapper(), article(s.name()), s.name())
-	w.printf("type %s%s struct {\n%s %s\n", s.wrapper(), t.decl, p.next, next)
+	w.printf("type %s%s struct {\n%s\n", s.wrapper(), t.decl, field)
 	w.guards(p)
 	if t.decl == "" {
 		w.printf("var _ %s = (*%s)(nil)\n\n", next, s.wrapper())
