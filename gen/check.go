@@ -33,6 +33,7 @@ func (s *service) resolve() {
 		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
 	}
 	s.checkFound()
+	s.checkConstructor()
 }
 
 // limitsNothing reports whether no directive on the type or its methods, on any platform, is a limit.

@@ -145,6 +145,7 @@ func (u *unit) planProviders(p *plan, di DI) {
 	if !di.Fx && !di.Wire {
 		return
 	}
+	u.warnScattered()
 	f := u.diFile()
 	if f == nil {
 		return
@@ -155,7 +156,8 @@ func (u *unit) planProviders(p *plan, di DI) {
 		}
 	}
 	for _, s := range f.services {
-		if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans) {
+		u.warnSeveral(s)
+		if prov, _ := u.provider(s); prov != nil && (di.Wire || !prov.cleans || s.iface == nil) {
 			p.providers[s] = prov
 		}
 	}

@@ -94,7 +94,14 @@ func (p *provider) input() string {
 	if p == nil {
 		return ""
 	}
-	return "provider " + p.name() + " " + p.ctor.Name() + typeText(p.ctor.Signature())
+	if p.ctor == nil {
+		return "provider " + p.name()
+	}
+	text := "provider " + p.name() + " " + p.ctor.Name() + typeText(p.ctor.Signature())
+	if p.variadic() {
+		text += " variadic, too"
+	}
+	return text
 }
 
 // input says what the service's part of an injection file is made from.

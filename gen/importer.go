@@ -22,6 +22,8 @@ const (
 	rulesPath   = "github.com/rlgen/rlgen/rules"
 	fxPath      = "go.uber.org/fx"
 	wirePath    = "github.com/google/wire"
+
+	runtimeFxPath = runtimePath + "/ratelimitfx"
 )
 
 // importer gives types to the packages that a load listed. What is generated for, what imports such a package, and
