@@ -33,7 +33,7 @@ func (s *service) resolve() {
 		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
 	}
 	s.checkFound()
-	s.checkConstructor()
+	s.checkDeny()
 }
 
 // limitsNothing reports whether no directive on the type or its methods, on any platform, is a limit.
@@ -300,6 +300,7 @@ func (s *service) limit(m *method) {
 	for _, d := range s.linesFor(fn.Name()) {
 		m.limits = append(m.limits, &limit{Limit: d.Limit, line: d})
 	}
+	m.settleDeny()
 	s.methods = append(s.methods, m)
 	if len(m.limits) > 0 {
 		m.check()
@@ -343,8 +344,8 @@ func (s *service) linesFor(name string) []*directive {
 // check reports what is wrong with the method's limits.
 func (m *method) check() {
 	u, name := m.service.unit, m.fn.Name()
-	if m.err < 0 {
-		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error%s", name, m.exempt())
+	if m.err < 0 && !m.zero {
+		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error, or deny=zero behind the directive to return zero values%s", name, m.exempt())
 		if m.promoted {
 			return
 		}

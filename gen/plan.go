@@ -198,6 +198,9 @@ func (w *writer) methodNames(m *method, t *typeScope) *methodNames {
 
 // nameResults names the results where the body returns bare, or where the user named some.
 func (w *writer) nameResults(m *method, n *methodNames, taken names) {
+	if m.zero {
+		n.err = taken.take("err")
+	}
 	named := m.sig.Results().Len() > 0 && m.sig.Results().At(0).Name() != ""
 	if len(m.limits) == 0 && !named {
 		return

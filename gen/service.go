@@ -49,7 +49,8 @@ type method struct {
 	promoted bool
 	limits   []*limit // empty where the wrapper only passes the call on
 	ctx      int      // index of the parameter that is the context, -1 if none is
-	err      int      // index of the result that carries a denial
+	err      int      // index of the result that carries a denial, -1 if none does
+	zero     bool     // a denied call returns zero values
 }
 
 // limit is one limit of a method.

@@ -250,8 +250,8 @@ func (w *writer) methodDoc(m *method) {
 	default:
 		w.printf("// %s calls [%s.%s]. Limits: %s.\n", m.fn.Name(), s.name(), m.fn.Name(), m.limitsText())
 	}
-	if len(m.limits) > 0 && m.err != m.sig.Results().Len()-1 {
-		w.printf("// A denial is result %d, the last of type error.\n", m.err+1)
+	if len(m.limits) > 0 {
+		w.printf("%s", m.denialText())
 	}
 }
 
@@ -322,7 +322,11 @@ func (w *writer) take(p *wrapperPlan, m *method, n *methodNames) {
 	if m.needsInput() {
 		args += ", " + n.in + "[:]..."
 	}
-	w.printf("if _, %[1]s = %[2]s.%[3]s.Take(%[4]s); %[1]s != nil {\nreturn\n}\n", n.err, n.recv, p.guards[m.fn.Name()], args)
+	assign := "="
+	if m.zero {
+		assign = ":="
+	}
+	w.printf("if _, %[1]s %[5]s %[2]s.%[3]s.Take(%[4]s); %[1]s != nil {\nreturn\n}\n", n.err, n.recv, p.guards[m.fn.Name()], args, assign)
 }
 
 func (m *method) needsInput() bool {

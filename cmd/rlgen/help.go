@@ -42,6 +42,7 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	prefix=word     first part of the key (default rl)
 	missing=allow   a call without an id passes (default deny)
 	onfail=open     what a store that cannot decide means: local (default), open, closed
+	deny=zero       a denied call returns zero values; for methods without an error result
 	algo=word       how to count: sliding-log (default), token-bucket, leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
 
@@ -91,6 +92,7 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	package     import path
 	type        with its package's name, as in the key: "orders.Orders"
 	method
+	deny        "zero" if a denied call returns zero values; absent if it returns an error
 	limits      array, in the order in which they are decided:
 	    name        handle in errors, headers and metrics
 	    kind        "ip", "user", "global" or "key"

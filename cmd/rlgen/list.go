@@ -19,6 +19,7 @@ type methodJSON struct {
 	Package string      `json:"package"`
 	Type    string      `json:"type"`
 	Method  string      `json:"method"`
+	Deny    string      `json:"deny,omitempty"`
 	Limits  []limitJSON `json:"limits"`
 }
 
@@ -94,6 +95,9 @@ func describe(dir string, m gen.Method) methodJSON {
 			BytesPerID: bytesPerID(p, i),
 			OnFail:     l.OnFail.String(),
 		}
+		if l.Deny == rules.DenyZero {
+			out.Deny = l.Deny.String()
+		}
 		if l.Kind != rules.Global {
 			limit.Missing = l.Missing.String()
 		}
@@ -114,7 +118,7 @@ func (c *command) printMethods(methods []methodJSON) {
 		if i > 0 {
 			fmt.Fprintln(c.stdout)
 		}
-		fmt.Fprintf(c.stdout, "%s:%d: %s.%s\n", m.File, m.Line, m.Type, m.Method)
+		fmt.Fprintf(c.stdout, "%s:%d: %s.%s%s\n", m.File, m.Line, m.Type, m.Method, m.denial())
 		for _, l := range m.Limits {
 			c.printLimit(l)
 		}
@@ -132,6 +136,14 @@ func (c *command) printLimit(l limitJSON) {
 	fmt.Fprintf(c.stdout, "      key     %s\n", l.Key)
 	fmt.Fprintf(c.stdout, "      counts  %s, %s\n", l.Algorithm, l.size())
 	fmt.Fprintf(c.stdout, "      else    %s\n", strings.Join(l.otherwise(), "; "))
+}
+
+// denial says what a denied call of the method returns, if that is not an error.
+func (m methodJSON) denial() string {
+	if m.Deny == rules.DenyZero.String() {
+		return ", zero values if denied"
+	}
+	return ""
 }
 
 // wrap breaks a text at spaces into lines of at most so many bytes, words that are longer apart.

@@ -20,7 +20,7 @@ func (c *command) printMarkdown(methods []methodJSON) {
 		}
 		for _, l := range m.Limits {
 			cells := []string{
-				fmt.Sprintf("[%s.%s](%s#L%d)", m.Type, m.Method, m.File, m.Line),
+				fmt.Sprintf("[%s.%s](%s#L%d)%s", m.Type, m.Method, m.File, m.Line, m.denial()),
 				code(strings.TrimPrefix(l.Directive, rules.Namespace)),
 				code(l.Key),
 				l.Algorithm,
