@@ -34,6 +34,7 @@ func (s *service) resolve() {
 	}
 	s.checkFound()
 	s.checkDeny()
+	s.checkConstructor()
 }
 
 // limitsNothing reports whether no directive on the type or its methods, on any platform, is a limit.
