@@ -2,151 +2,21 @@ package redisstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
-)
-
-// reaction is what becomes of an error of one sending.
-type reaction uint8
-
-const (
-	giveUp reaction = iota // the call fails with the class of the error
-	again                  // the command was not executed, and may be if it is sent again
-	load                   // the server does not have the script: send its text
 )
 
 // meaning is what is known of an error.
 type meaning struct {
-	class    store.Class
-	reaction reaction
-	mend     string // what to do about it, for who runs the program
-}
-
-// replies says what the errors that Redis answers with mean, by their first words.
-var replies = []struct {
-	prefix string
-	meaning
-}{
-	{"NOSCRIPT", meaning{store.Unavailable, load, ""}},
-
-	// Not executed, and likely to pass.
-	{"LOADING", meaning{store.Unavailable, again, ""}},
-	{"READONLY", meaning{store.Unavailable, again, ""}},
-	{"CLUSTERDOWN", meaning{store.Unavailable, again, ""}},
-	{"TRYAGAIN", meaning{store.Unavailable, again, ""}},
-	{"MASTERDOWN", meaning{store.Unavailable, again, ""}},
-	{"NOREPLICAS", meaning{store.Unavailable, again, ""}},
-	{"ERR max number of clients", meaning{store.Unavailable, again, ""}},
-
-	// Not executed, and not soon.
-	{"BUSY", meaning{store.Unavailable, giveUp, ""}},
-	{"OOM", meaning{store.Unavailable, giveUp, ""}},
-	{"MISCONF", meaning{store.Unavailable, giveUp, ""}},
-
-	{"WRONGTYPE", meaning{store.Misconfigured, giveUp,
-		"another program uses a key of the limiter: give one of them a prefix of its own, or delete the key"}},
-	{"NOPERM", meaning{store.Misconfigured, giveUp, grant}},
-	{"ERR The user executing the script can't", meaning{store.Misconfigured, giveUp, grant}},
-	{"NOAUTH", meaning{store.Misconfigured, giveUp, identify}},
-	{"ERR Protocol error: unauthenticated", meaning{store.Misconfigured, giveUp, identify}},
-	{"WRONGPASS", meaning{store.Misconfigured, giveUp, "mend the Redis client's user name and password"}},
-	{"DENIED", meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
-	{"CROSSSLOT", meaning{store.Misconfigured, giveUp,
-		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
-	{"MOVED", meaning{store.Misconfigured, giveUp,
-		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
-	{"ASK", meaning{store.Unavailable, giveUp, ""}},
-
-	// Of what begins with ERR only what is known of Redis: proxies that cannot reach it answer so, too.
-	{"ERR unknown command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Unknown Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR This Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Error compiling script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Error running script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR user_script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR wrong number of arguments", meaning{store.Misconfigured, giveUp, upgrade}},
-}
-
-const (
-	upgrade  = "the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"
-	grant    = "give the Redis user the permissions that the documentation of redisstore lists"
-	identify = "give the Redis client a user name and password"
-)
-
-// inspect says what err means. With sent, the command may have reached the server.
-func inspect(err error, sent bool) meaning {
-	if reply := redis.Error(nil); errors.As(err, &reply) {
-		return inspectReply(reply.Error())
-	}
-	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		return meaning{store.Unavailable, again, ""}
-	}
-	if cert := (*tls.CertificateVerificationError)(nil); errors.As(err, &cert) {
-		return meaning{store.Misconfigured, giveUp, "mend the certificates of the Redis server or client"}
-	}
-	// A failed dial is not tried again: the client itself has redialled, and a dead server answers no sooner.
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
-		return meaning{store.Unavailable, giveUp, ""}
-	}
-	switch {
-	case sent:
-		return meaning{store.Indeterminate, giveUp, ""}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return meaning{store.Unavailable, giveUp, ""}
-	}
-	return meaning{store.Unavailable, again, ""} // a new connection broke before it carried the command
-}
-
-// inspectReply says what an error that the server answered with means.
-func inspectReply(text string) meaning {
-	text = unwrap(text)
-	for i := range replies {
-		if strings.HasPrefix(text, replies[i].prefix) {
-			return replies[i].meaning
-		}
-	}
-	// Nobody knows what stands between this client and the server.
-	return meaning{store.Indeterminate, giveUp, ""}
-}
-
-// unwrap is what a command in a script answered. Redis before 7 puts words before it, of which the last are
-// "@user_script: 12: ", and sometimes a hyphen.
-func unwrap(text string) string {
-	if at := strings.Index(text, "WRONGTYPE "); at > 0 { // as miniredis has it
-		return text[at:]
-	}
-	const place = "@user_script: "
-	at := strings.LastIndex(text, place)
-	if at < 0 {
-		return text
-	}
-	_, inner, ok := strings.Cut(text[at+len(place):], ": ")
-	if !ok {
-		return text
-	}
-	inner = strings.TrimPrefix(inner, "-")
-	if strings.HasPrefix(inner, "The user executing the script") {
-		return "ERR " + inner
-	}
-	return inner
+	class store.Class
+	mend  string // what to do about it, for who runs the program
 }
 
 // fail is err as the error of a call.
-func (m meaning) fail(err error) error {
-	if m.mend != "" {
-		err = fmt.Errorf("redisstore: %w: %s", err, m.mend)
-	} else {
-		err = fmt.Errorf("redisstore: %w", err)
-	}
-	return &store.Error{Class: m.class, Err: err}
-}
+func (m meaning) fail(err error) error { return rediscall.Fail("redisstore", m.class, err, m.mend) }
 
 // errBudget is the cause of a call that ends because its budget does.
 var errBudget = errors.New("no answer within the budget")

@@ -1,4 +1,4 @@
-package redisstore
+package rediscall
 
 import (
 	"context"
@@ -75,8 +75,8 @@ func TestInspect(t *testing.T) {
 		if got.class == store.Misconfigured && got.mend == "" {
 			t.Errorf("inspect(%q): no word on how to mend it", test.err)
 		}
-		if failed := got.fail(test.err); !errors.Is(failed, test.err) {
-			t.Errorf("fail(%q) = %v, which is not that error", test.err, failed)
+		if failed := Fail("here", got.class, test.err, got.mend); !errors.Is(failed, test.err) {
+			t.Errorf("Fail(%q) = %v, which is not that error", test.err, failed)
 		}
 	}
 }

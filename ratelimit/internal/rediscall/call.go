@@ -1,0 +1,141 @@
+// Package rediscall runs Lua scripts in Redis: each at most once unless its caller says that twice is as good, and
+// tells from an error what became of it.
+package rediscall
+
+import (
+	"context"
+	"crypto/sha1" // names a script in Redis's cache; secures nothing
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Script is the first words of the commands that run a Lua script: the one by the name under which Redis caches it,
+// the other with its text.
+type Script struct{ Evalsha, Eval [2]any }
+
+// NewScript is the script of a text.
+func NewScript(text string) Script {
+	sum := sha1.Sum([]byte(text))
+	return Script{
+		Evalsha: [2]any{"evalsha", hex.EncodeToString(sum[:])},
+		Eval:    [2]any{"eval", text},
+	}
+}
+
+const (
+	attempts  = 4                      // sendings of a call that the server did not execute
+	firstWait = 2 * time.Millisecond   // before the second of them; doubled before each further one
+	mostWait  = 100 * time.Millisecond // between those of a call that may be repeated, which go on while there is time
+)
+
+// Call is one run of a script that answers with integers. It is run once.
+type Call struct {
+	Package string // whose errors its errors are
+	Client  redis.UniversalClient
+	Script  Script
+	// Words are those of the command: two places that are Run's, the number of keys, the keys, the arguments.
+	Words []any
+	// MayRepeat says that executing the script twice does what executing it once does.
+	MayRepeat bool
+
+	sent atomic.Bool
+}
+
+// Sent says whether the server may have the command, or may have executed it.
+func (c *Call) Sent() bool { return c.sent.Load() }
+
+// command is an EVALSHA or EVAL that the client must not send twice on its own: the server may have executed it.
+type command struct {
+	*redis.IntSliceCmd
+	call *Call
+}
+
+func (c command) NoRetry() bool { return !c.call.MayRepeat }
+
+// Args marks the call as sent: the client asks for the arguments of a command when it writes them.
+func (c command) Args() []any {
+	c.call.sent.Store(true)
+	return c.IntSliceCmd.Args()
+}
+
+// Run sends the script until it is executed, or may have been. Its error is a [store.Error], even where the client
+// panics. It returns once the client does: the wait for a reply ends by the client's own timeouts, not with ctx.
+func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, Fail(c.Package, store.Misconfigured, fmt.Errorf("the client panicked: %v\n%s", p, debug.Stack()),
+				"mend the Redis client, or its hooks")
+		}
+	}()
+	return c.send(ctx)
+}
+
+func (c *Call) send(ctx context.Context) ([]int64, error) {
+	how := c.Script.Evalsha
+	for attempt, wait := 1, firstWait; ; attempt++ {
+		c.sent.Store(false)
+		copy(c.Words, how[:])
+		cmd := command{redis.NewIntSliceCmd(ctx, c.Words...), c}
+		err := c.Client.Process(ctx, cmd)
+		if err == nil {
+			return cmd.Val(), nil
+		}
+		m := inspect(err, c.sent.Load())
+		c.refresh(ctx, m)
+		if m.reaction == load && attempt < attempts {
+			how = c.Script.Eval
+			continue
+		}
+		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m) {
+			return nil, c.fail(m, err)
+		}
+		c.sent.Store(false)
+		if !sleep(ctx, wait/2+rand.N(wait)) {
+			return nil, c.fail(m, err)
+		}
+		wait = min(2*wait, mostWait)
+	}
+}
+
+// mayGoAgain says whether a call may be sent again after an error.
+func (c *Call) mayGoAgain(m meaning) bool {
+	return m.reaction == again || c.MayRepeat && m.class != store.Misconfigured
+}
+
+// refresh makes a cluster's client look for the masters anew: it does so by itself only where it may send again.
+func (c *Call) refresh(ctx context.Context, m meaning) {
+	if cluster, ok := c.Client.(*redis.ClusterClient); ok && m.class != store.Misconfigured && m.reaction != load {
+		cluster.ReloadState(ctx)
+	}
+}
+
+func (c *Call) fail(m meaning, err error) error { return Fail(c.Package, m.class, err, m.mend) }
+
+// Fail is err as a [store.Error] of a package's, with what to do about it, if anything.
+func Fail(pkg string, class store.Class, err error, mend string) error {
+	if mend != "" {
+		err = fmt.Errorf("%s: %w: %s", pkg, err, mend)
+	} else {
+		err = fmt.Errorf("%s: %w", pkg, err)
+	}
+	return &store.Error{Class: class, Err: err}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
