@@ -6,4 +6,6 @@
 // [Standalone], [NewCluster] and [NewSentinel] are started once for all tests of a package, which must end with
 // [Main]; [Start] starts one for a test that stops or freezes it. A server ends with the process that started it,
 // however that ends.
+//
+// A [Proxy] before a server loses commands, replies and connections as a test says.
 package redistest
