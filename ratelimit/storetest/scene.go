@@ -1,0 +1,129 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// scene is one drawn limit of a variant in a store, under a key of its own.
+type scene struct {
+	*rapid.T
+	subject Subject
+	variant variant
+	limit   rules.Limit
+	key     string
+	retry   time.Duration // of the last call, if it was denied for a time
+}
+
+// scenes runs law on drawn limits of a variant.
+func scenes(law func(sc *scene)) func(t *testing.T, s Subject) {
+	return forEach(func(t *testing.T, s Subject, v variant) {
+		cases := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			cases++
+			s.Clock.Move(24 * time.Hour)
+			law(&scene{T: rt, subject: s, variant: v, limit: v.draw(rt), key: fmt.Sprintf("%s%s:%d", s.Prefix, v.options, cases)})
+		})
+	})
+}
+
+// pasts runs law on drawn limits of a variant that have been called, moments ago and longer.
+func pasts(law func(sc *scene)) func(t *testing.T, s Subject) {
+	return scenes(func(sc *scene) {
+		for range rapid.IntRange(0, 12).Draw(sc.T, "past") {
+			sc.call(sc.drawCost())
+			sc.wait()
+		}
+		law(sc)
+	})
+}
+
+func (sc *scene) request(cost int64) store.Request {
+	return store.NewRequest(&sc.limit, sc.key, cost)
+}
+
+func (sc *scene) take(requests ...store.Request) store.Outcome {
+	sc.Helper()
+	out, err := sc.subject.Store.Take(context.Background(), requests, true)
+	if err != nil {
+		sc.Fatalf("Take(%v): %v", requests, err)
+	}
+	return out
+}
+
+// call asks the scene's limit for cost.
+func (sc *scene) call(cost int64) store.Outcome {
+	sc.Helper()
+	out := sc.take(sc.request(cost))
+	sc.retry = 0
+	if r := longestRetry(out); r != store.Never {
+		sc.retry = r
+	}
+	return out
+}
+
+func (sc *scene) giveBack(out store.Outcome) {
+	sc.Helper()
+	if err := sc.subject.Store.GiveBack(context.Background(), out.Receipt); err != nil {
+		sc.Fatalf("GiveBack: %v", err)
+	}
+}
+
+// twin is a scene of the same limit under another key.
+func (sc *scene) twin(name string) *scene {
+	other := *sc
+	other.key += name
+	return &other
+}
+
+func (sc *scene) drawCost() int64 { return rapid.Int64Range(0, 4).Draw(sc.T, "cost") }
+
+// smallest is the largest cost that every rule may allow.
+func (sc *scene) smallest() int64 {
+	least := sc.limit.Capacity(sc.limit.Rules[0])
+	for _, r := range sc.limit.Rules {
+		least = min(least, sc.limit.Capacity(r))
+	}
+	return least
+}
+
+// drawStep draws how long nothing happens: often until something may pass again, or a µs less.
+func (sc *scene) drawStep() time.Duration {
+	step := rapid.SampledFrom([]time.Duration{
+		-2, -1, 0, time.Microsecond, 7 * time.Millisecond, 142858 * time.Microsecond, 333333 * time.Microsecond,
+		time.Second - time.Microsecond, time.Second, 2 * time.Second, 5 * time.Second,
+	}).Draw(sc.T, "step")
+	switch step {
+	case -2:
+		return sc.retry
+	case -1:
+		return max(0, sc.retry-time.Microsecond)
+	}
+	return step
+}
+
+func (sc *scene) wait() { sc.subject.Clock.Move(sc.drawStep()) }
+
+func longestRetry(out store.Outcome) (longest time.Duration) {
+	for _, r := range out.Rules {
+		longest = max(longest, r.RetryAfter)
+	}
+	return longest
+}
+
+// agree fails unless two calls have the same answer.
+func (sc *scene) agree(what string, got, want store.Outcome) {
+	sc.Helper()
+	if got.Allowed != want.Allowed || !slices.Equal(got.Rules, want.Rules) {
+		sc.Fatalf("%v: %s (-want +got):\n%s", sc.limit, what, cmp.Diff([]any{want.Allowed, want.Rules}, []any{got.Allowed, got.Rules}))
+	}
+}
