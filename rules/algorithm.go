@@ -56,10 +56,12 @@ const (
 
 // algorithms has each at its Algorithm. One without an entry is not accepted.
 var algorithms = []algorithm{
-	SlidingLog:  {name: "sliding-log", maxCount: maxLogCount, covers: coversLog},
-	TokenBucket: {name: "token-bucket", maxCount: maxCount, scaled: true, covers: coversBucket},
-	LeakyBucket: {name: "leaky-bucket", maxCount: maxCount, scaled: true, covers: coversBucket},
-	GCRA:        {name: "gcra", maxCount: maxCount, scaled: true, covers: coversBucket},
+	SlidingLog:    {name: "sliding-log", maxCount: maxLogCount, covers: coversLog},
+	SlidingWindow: {name: "sliding-window", maxCount: maxCount, covers: coversSlidingWindow},
+	FixedWindow:   {name: "fixed-window", maxCount: maxCount, covers: coversFixedWindow},
+	TokenBucket:   {name: "token-bucket", maxCount: maxCount, scaled: true, covers: coversBucket},
+	LeakyBucket:   {name: "leaky-bucket", maxCount: maxCount, scaled: true, covers: coversBucket},
+	GCRA:          {name: "gcra", maxCount: maxCount, scaled: true, covers: coversBucket},
 }
 
 var algorithmNames = namesOf(algorithms, func(a algorithm) string { return a.name })
@@ -108,7 +110,10 @@ func (l *Limit) Capacity(r Rule) int64 {
 
 // Fits reports whether the algorithm can count to a capacity within a window, exact to the microsecond.
 func (a Algorithm) Fits(capacity int64, window time.Duration) bool {
-	return !a.known().scaled || capacity <= maxProduct/window.Microseconds()
+	if !a.known().scaled {
+		return capacity <= maxProduct
+	}
+	return capacity <= maxProduct/window.Microseconds()
 }
 
 // checkProduct says what is wrong with the size of a rule's numbers together, "" if nothing is.
@@ -160,4 +165,45 @@ func noSlower(r, other Rule) bool {
 	h1, l1 := bits.Mul64(uint64(r.Count), uint64(other.Window))
 	h2, l2 := bits.Mul64(uint64(other.Count), uint64(r.Window))
 	return h1 > h2 || h1 == h2 && l1 >= l2
+}
+
+// coversFixedWindow: in a window of r, each window of the other rule that it meets may admit its whole count.
+func coversFixedWindow(l *Limit, r, other Rule) string {
+	if l.Start == StartFirst {
+		return atMost(mostAnchored(r.Window, other), r)
+	}
+	return atMost(times(overlaps(r.Window, r.Window, other.Window), other.Count), r)
+}
+
+// overlaps returns the largest number of windows, at the multiples of their length, that a span meets which begins at a
+// multiple of step.
+func overlaps(span, step, window time.Duration) int64 {
+	latest := window - gcd(step, window) // into one of the windows that such a span begins
+	return int64((latest+span-1)/window) + 1
+}
+
+// mostAnchored returns what a rule admits at most in a span that begins with an admission and ends a window of another
+// length. Its own window may begin there too, or have admitted no more than one permit, and end 1 µs later.
+func mostAnchored(span time.Duration, r Rule) int64 {
+	begun := times(int64((span-1)/r.Window)+1, r.Count)
+	if span == r.Window {
+		return begun
+	}
+	const rest = time.Microsecond
+	return max(begun, times(int64((span-rest-1)/r.Window)+1, r.Count)+r.Count-1)
+}
+
+// coversSlidingWindow: the other rule admits its count in any so many of its sub-windows.
+func coversSlidingWindow(l *Limit, r, other Rule) string {
+	segments, length := Subwindows(r.Window, l.Segments)
+	_, others := Subwindows(other.Window, l.Segments)
+	seen := overlaps(length*time.Duration(segments+1), length, others)
+	return atMost(times((seen+segments)/(segments+1), other.Count), r)
+}
+
+func gcd(a, b time.Duration) time.Duration {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -72,5 +72,15 @@ const (
 	MaxSegments     = 100
 )
 
+// Subwindows returns how many sub-windows of which length a sliding window has: segments of them, or [DefaultSegments] if
+// that is 0. Their length is rounded up to a microsecond, so that together they are no shorter than the window.
+func Subwindows(window time.Duration, segments int64) (n int64, length time.Duration) {
+	if segments == 0 {
+		segments = DefaultSegments
+	}
+	d := time.Duration(segments) * time.Microsecond
+	return segments, (window + d - 1) / d * time.Microsecond
+}
+
 // DefaultPrefix is the first part of a key where no directive names another.
 const DefaultPrefix = "rl"

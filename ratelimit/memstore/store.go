@@ -192,8 +192,10 @@ type steps struct {
 }
 
 var (
-	slidingLogSteps = &steps{func() counts { return &slidingLog{} }, true}
-	bucketSteps     = &steps{newBucket, false}
+	slidingLogSteps    = &steps{func() counts { return &slidingLog{} }, true}
+	slidingWindowSteps = &steps{func() counts { return &slidingWindow{} }, false}
+	fixedWindowSteps   = &steps{func() counts { return &fixedWindow{} }, false}
+	bucketSteps        = &steps{newBucket, false}
 )
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
@@ -201,6 +203,10 @@ func stepsOf(req *store.Request) *steps {
 	switch req.Algorithm {
 	case rules.SlidingLog:
 		return slidingLogSteps
+	case rules.SlidingWindow:
+		return slidingWindowSteps
+	case rules.FixedWindow:
+		return fixedWindowSteps
 	case rules.TokenBucket:
 		if req.Refill == rules.RefillInterval {
 			return nil

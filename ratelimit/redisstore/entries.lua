@@ -1,7 +1,8 @@
 -- entries: the frame's side of every algorithm that keeps one string at a limit's key. Such an algorithm is a letter
 -- and pure functions on one entry, which is what one rule counts.
 --
--- The string is entries with spaces between them, each <letter><window>:<ends> or <letter><window>:<ends>:<body>
+-- The string is entries with spaces between them, each <letter><window>:<ends> or <letter><window>:<ends>:<body>, with
+-- <window>/<option> in place of <window> where an algorithm keeps those of different options apart
 --
 --   window  of the rule, µs. A rule whose count changes finds its entry again; one whose window changes begins anew
 --   ends    µs of the server's clock from when the entry says nothing any more: it is then as if it were not there
@@ -31,7 +32,7 @@ local function load(limit, now)
     return
   end
   local length = 0
-  for whole, tag, ends, body in string.gmatch(limit.old, '((%a%d+):(%d+):?(%S*) ?)') do
+  for whole, tag, ends, body in string.gmatch(limit.old, '((%a%d+/?%d*):(%d+):?(%S*) ?)') do
     length = length + #whole
     local entry = {ends = tonumber(ends), body = body}
     if entry.ends > now then
@@ -74,8 +75,16 @@ end
 
 -- keep makes an algorithm for the frame.
 local function keep(letter, steps)
+  local function tag_of(limit, rule)
+    local tag = letter .. rule.span
+    if steps.apart then
+      tag = tag .. '/' .. integer(limit.option)
+    end
+    return tag
+  end
+
   local function find(limit, rule)
-    return limit.entries[letter .. rule.span]
+    return limit.entries[tag_of(limit, rule)]
   end
 
   local function probe(limit, now)
@@ -99,7 +108,7 @@ local function keep(letter, steps)
 
   local function settle(limit, now)
     for _, rule in ipairs(limit.rules) do
-      put(limit, letter .. rule.span, steps.charge(find(limit, rule), rule, limit.cost, now, limit.option))
+      put(limit, tag_of(limit, rule), steps.charge(find(limit, rule), rule, limit.cost, now, limit.option))
     end
     local value, last = text(limit)
     redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
@@ -125,7 +134,7 @@ local function keep(letter, steps)
     for _, rule in ipairs(limit.rules) do
       local entry = find(limit, rule)
       if entry then
-        limit.entries[letter .. rule.span] = steps.back(entry, rule, limit.cost, at, now, limit.option)
+        limit.entries[tag_of(limit, rule)] = steps.back(entry, rule, limit.cost, at, now, limit.option)
       end
     end
     local value = text(limit)

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
@@ -21,6 +22,12 @@ var slidingLogLua string
 
 //go:embed bucket.lua
 var bucketLua string
+
+//go:embed fixed_window.lua
+var fixedWindowLua string
+
+//go:embed sliding_window.lua
+var slidingWindowLua string
 
 // The places of the script's algorithms, which the headers of frame.lua and of each file say too.
 const (
@@ -40,8 +47,10 @@ var algorithms = []struct {
 	remembers bool                       // every admission by its base
 	option    func(*store.Request) int64 // what the file takes for a limit's option; nil for none
 }{
-	atSlidingLog: {lua: slidingLogLua, remembers: true},
-	atBucket:     {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
+	atSlidingLog:    {lua: slidingLogLua, remembers: true},
+	atBucket:        {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
+	atFixedWindow:   {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
+	atSlidingWindow: {lua: slidingWindowLua, option: segments},
 }
 
 // place returns where the request's algorithm stands in the script, -1 if it does not.
@@ -49,6 +58,10 @@ func place(req *store.Request) int {
 	switch req.Algorithm {
 	case rules.SlidingLog:
 		return atSlidingLog
+	case rules.SlidingWindow:
+		return atSlidingWindow
+	case rules.FixedWindow:
+		return atFixedWindow
 	case rules.TokenBucket:
 		if req.Refill == rules.RefillInterval {
 			return -1
@@ -66,6 +79,11 @@ func option(req *store.Request) int64 {
 		return of(req)
 	}
 	return 0
+}
+
+func segments(req *store.Request) int64 {
+	n, _ := rules.Subwindows(time.Microsecond, req.Segments)
+	return n
 }
 
 // remembers says whether the request's admissions are told apart by their bases, so that giving one back again does

@@ -16,6 +16,8 @@ import (
 // gcraModel is GCRA as its law is written, in fractions: for each window the theoretical arrival time, µs.
 type gcraModel map[time.Duration]*arrival
 
+func (m gcraModel) empty() naive { return gcraModel{} }
+
 type arrival struct {
 	tat   *big.Rat
 	count int64 // by which it was written: of another count, it is the next µs
@@ -89,9 +91,9 @@ func (m gcraModel) giveBack(now, at int64, req store.Request) {
 	}
 }
 
-// rounds says whether a charge of req writes an arrival in another count than it was written in, and so loses what is
+// marks says whether a charge of req writes an arrival in another count than it was written in, and so loses what is
 // below a µs of it.
-func (m gcraModel) rounds(req store.Request) bool {
+func (m gcraModel) marks(_ int64, req store.Request) bool {
 	for _, r := range req.Rules {
 		if a, ok := m[r.Window]; ok && req.Cost > 0 && a.count != r.Count {
 			return true
@@ -120,146 +122,12 @@ func testBuckets(t *testing.T, s Subject) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
-		w := bucketWalk{subject: s, prefix: fmt.Sprintf("%sbuckets%d:", s.Prefix, cases), latest: s.Clock.Now().UnixMicro()}
-		for i := range w.limits {
-			w.limits[i].Algorithm = rapid.SampledFrom(buckets).Draw(rt, "algo")
-			w.models[i] = gcraModel{}
-			w.change(rt, i)
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"take": w.take,
-			"wait": w.wait,
-			"back": w.back,
-			"rules": func(rt *rapid.T) {
-				if rapid.IntRange(0, 4).Draw(rt, "change") == 0 {
-					w.change(rt, rapid.IntRange(0, 1).Draw(rt, "limit"))
-				}
-			},
-		})
+		w := newCounterWalk(s, fmt.Sprintf("buckets%d:", cases))
+		w.run(rt, func(rt *rapid.T, l *rules.Limit) naive {
+			l.Algorithm = rapid.SampledFrom(buckets).Draw(rt, "algo")
+			return gcraModel{}
+		}, drawBucket)
 	})
-}
-
-type bucketWalk struct {
-	subject  Subject
-	prefix   string
-	latest   int64 // µs
-	limits   [2]rules.Limit
-	models   [2]gcraModel
-	named    [2]int // how often the key was given up for another
-	receipts []bucketReceipt
-}
-
-type bucketReceipt struct {
-	store.Receipt
-	at       int64
-	requests []store.Request
-	limits   []int
-	named    [2]int
-}
-
-func (w *bucketWalk) change(rt *rapid.T, i int) {
-	l := &w.limits[i]
-	l.Rules = nil
-	for _, window := range rapid.SliceOfNDistinct(rapid.SampledFrom([]time.Duration{time.Second, 2 * time.Second, 7 * time.Second}), 1, 2, rapid.ID).Draw(rt, "windows") {
-		l.Rules = append(l.Rules, rules.Rule{Count: rapid.SampledFrom([]int64{1, 2, 3, 7, 1000}).Draw(rt, "count"), Window: window})
-	}
-	l.Burst = rapid.Int64Range(0, 6).Draw(rt, "burst")
-}
-
-func (w *bucketWalk) take(rt *rapid.T) {
-	now := w.subject.Clock.Now().UnixMicro()
-	var requests []store.Request
-	var limits []int
-	for i := range w.limits {
-		if rapid.IntRange(0, 3).Draw(rt, "asked") > 0 {
-			key := fmt.Sprintf("%s%d-%d", w.prefix, i, w.named[i])
-			requests = append(requests, store.NewRequest(&w.limits[i], key, rapid.Int64Range(0, 4).Draw(rt, "cost")))
-			limits = append(limits, i)
-		}
-	}
-	out, err := w.subject.Store.Take(context.Background(), requests, true)
-	if err != nil {
-		rt.Fatalf("Take(%v): %v", requests, err)
-	}
-	var want []store.RuleOutcome
-	allowed := true
-	for n, req := range requests {
-		for _, r := range req.Rules {
-			want = append(want, w.models[limits[n]].ask(now, req, r))
-			allowed = allowed && want[len(want)-1].RetryAfter == 0
-		}
-	}
-	if allowed {
-		want = want[:0]
-		for n, req := range requests {
-			m := w.models[limits[n]]
-			if req.Cost > 0 {
-				m.charge(now, req)
-			}
-			req.Cost = 0
-			for _, r := range req.Rules {
-				want = append(want, m.ask(now, req, r))
-			}
-		}
-		w.receipts = append(w.receipts, bucketReceipt{out.Receipt, now, requests, limits, w.named})
-	}
-	if out.Allowed != allowed {
-		rt.Fatalf("Take(%v) allowed = %v, want %v: %+v", requests, out.Allowed, allowed, want)
-	}
-	if !allowed && len(requests) > 1 {
-		w.reserved(requests, limits)
-	}
-	for i := range want {
-		if out.Rules[i] != want[i] {
-			rt.Fatalf("Take(%v) rule %d = %+v, want %+v", requests, i, out.Rules[i], want[i])
-		}
-	}
-}
-
-// reserved gives up the keys of a denied call that a store may have charged and given back, as it does where one node
-// does not hold them all, and that do not come back from it to the µs: those whose count has changed.
-func (w *bucketWalk) reserved(requests []store.Request, limits []int) {
-	for n, req := range requests {
-		if i := limits[n]; w.models[i].rounds(req) {
-			w.named[i]++
-			w.models[i] = gcraModel{}
-		}
-	}
-}
-
-func (w *bucketWalk) wait(rt *rapid.T) {
-	step := rapid.SampledFrom([]time.Duration{
-		time.Microsecond, 333333 * time.Microsecond, 142858 * time.Microsecond, time.Second, 3 * time.Second,
-		-time.Microsecond, -500 * time.Millisecond, -time.Hour,
-	}).Draw(rt, "step")
-	if step < 0 {
-		for i := range w.models {
-			if w.models[i].over(w.latest) {
-				w.named[i]++
-				w.models[i] = gcraModel{}
-			}
-		}
-	}
-	w.subject.Clock.Move(step)
-	w.latest = max(w.latest, w.subject.Clock.Now().UnixMicro())
-}
-
-func (w *bucketWalk) back(rt *rapid.T) {
-	if len(w.receipts) == 0 {
-		return
-	}
-	r := &w.receipts[rapid.IntRange(0, len(w.receipts)-1).Draw(rt, "receipt")]
-	for range 2 {
-		if err := w.subject.Store.GiveBack(context.Background(), r.Receipt); err != nil {
-			rt.Fatalf("GiveBack: %v", err)
-		}
-	}
-	for n, req := range r.requests {
-		if i := r.limits[n]; req.Cost > 0 && r.named[i] == w.named[i] {
-			w.models[i].giveBack(w.subject.Clock.Now().UnixMicro(), r.at, req)
-		}
-	}
-	r.requests = nil
 }
 
 // testBisimulation holds that GCRA, the leaky bucket and a token bucket that counts its tokens, in fractions, decide

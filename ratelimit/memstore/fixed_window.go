@@ -1,0 +1,93 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// fixedWindow counts in windows that follow one another. A window is known by its length and by when it ends. Where the
+// clock was set back behind its beginning, it goes on until then.
+type fixedWindow struct {
+	windows []window
+}
+
+// window is what one rule has admitted until ends.
+type window struct {
+	length int64 // µs
+	ends   int64 // µs
+	used   int64
+}
+
+// of returns the window of a rule at now, of which nothing is used if none has begun.
+func (f *fixedWindow) of(now int64, req *store.Request, rule rules.Rule) window {
+	length := rule.Window.Microseconds()
+	for _, w := range f.windows {
+		if w.length == length && w.ends > now {
+			return w
+		}
+	}
+	ends := now + length
+	if req.Start == rules.StartClock {
+		ends -= now % length
+	}
+	return window{length: length, ends: ends}
+}
+
+func (f *fixedWindow) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+	w := f.of(now, req, rule)
+	switch cost := req.Cost; {
+	case cost == 0:
+	case cost > rule.Count:
+		out.RetryAfter = store.Never
+	case w.used+cost > rule.Count:
+		out.RetryAfter = micros(w.ends - now)
+	}
+	return out
+}
+
+func (f *fixedWindow) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	w := f.of(now, req, rule)
+	if w.used > 0 {
+		reset = micros(w.ends - now)
+	}
+	return max(0, rule.Count-w.used), reset
+}
+
+func (f *fixedWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+	for _, rule := range req.Rules {
+		w := f.of(now, req, rule)
+		w.used += a.cost
+		f.set(w)
+	}
+	for _, w := range f.windows {
+		ends = max(ends, w.ends)
+	}
+	return ends
+}
+
+// giveBack takes back from the windows that the cost was charged in, those of them that have not ended.
+func (f *fixedWindow) giveBack(now int64, req *store.Request, a admission) {
+	for _, rule := range req.Rules {
+		w := f.of(now, req, rule)
+		if a.at < w.ends-w.length || a.at >= w.ends {
+			continue
+		}
+		if w.used = max(0, w.used-a.cost); w.used == 0 {
+			w.ends = 0 // as if none had begun
+		}
+		f.set(w)
+	}
+}
+
+// set puts w in the place of the window of its length.
+func (f *fixedWindow) set(w window) {
+	for i := range f.windows {
+		if f.windows[i].length == w.length {
+			f.windows[i] = w
+			return
+		}
+	}
+	f.windows = append(f.windows, w)
+}

@@ -1,0 +1,124 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// slidingWindow counts by sub-windows, each of which counts whole until the end of it is a window ago. Where the clock was
+// set back, those of later times count too, and what is admitted behind the oldest counts as of it.
+type slidingWindow struct {
+	windows []subwindows
+}
+
+// subwindows are those of one rule, known by its window and their number.
+type subwindows struct {
+	window, segments int64
+	length           int64   // µs
+	ends             int64   // when the newest has left the window, µs
+	units            []int64 // admitted in the newest, the one before it, and so on; at most segments+1
+}
+
+// leaves returns when the sub-window that holds t has left the window.
+func (s *subwindows) leaves(t int64) int64 { return t - t%s.length + (s.segments+1)*s.length }
+
+// of returns the place of a rule's sub-windows, -1 if it has none, and them, empty at now if they have all left.
+func (w *slidingWindow) of(now int64, req *store.Request, rule rules.Rule) (int, subwindows) {
+	segments, length := rules.Subwindows(rule.Window, req.Segments)
+	s := subwindows{window: rule.Window.Microseconds(), segments: segments, length: length.Microseconds()}
+	s.ends = s.leaves(now)
+	i := slices.IndexFunc(w.windows, func(old subwindows) bool { return old.window == s.window && old.segments == segments })
+	if i >= 0 && w.windows[i].ends > now {
+		return i, w.windows[i]
+	}
+	return i, s
+}
+
+func (w *slidingWindow) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+	room := rule.Count - req.Cost
+	switch {
+	case req.Cost == 0:
+		return out
+	case room < 0:
+		out.RetryAfter = store.Never
+		return out
+	}
+	_, s := w.of(now, req, rule)
+	for age, units := range s.units {
+		ends := s.ends - int64(age)*s.length
+		if room -= units; room < 0 && ends > now {
+			out.RetryAfter = micros(ends - now)
+			break
+		}
+	}
+	return out
+}
+
+func (w *slidingWindow) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	_, s := w.of(now, req, rule)
+	if len(s.units) > 0 {
+		reset = micros(s.ends - now)
+	}
+	remaining = rule.Count
+	for age, units := range s.units {
+		if s.ends-int64(age)*s.length > now {
+			remaining -= units
+		}
+	}
+	return max(0, remaining), reset
+}
+
+func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+	for _, rule := range req.Rules {
+		i, s := w.of(now, req, rule)
+		s.add(now, a.cost)
+		if i < 0 {
+			w.windows = append(w.windows, s)
+		} else {
+			w.windows[i] = s
+		}
+	}
+	for _, s := range w.windows {
+		ends = max(ends, s.ends)
+	}
+	return ends
+}
+
+// add counts cost in the sub-window that holds now.
+func (s *subwindows) add(now, cost int64) {
+	mine, most := s.leaves(now), int(s.segments)+1
+	if newer := (mine - s.ends) / s.length; newer > 0 {
+		s.units = slices.Insert(s.units, 0, make([]int64, min(newer, s.segments+1))...)
+		s.units = s.units[:min(len(s.units), most)]
+		s.ends = mine
+	}
+	age := int(min((s.ends-mine)/s.length, s.segments))
+	for len(s.units) <= age {
+		s.units = append(s.units, 0)
+	}
+	s.units[age] += cost
+}
+
+// giveBack takes back from the sub-windows that the cost was charged in, those of them that have not left.
+func (w *slidingWindow) giveBack(now int64, req *store.Request, a admission) {
+	for _, rule := range req.Rules {
+		i, s := w.of(now, req, rule)
+		mine := s.leaves(a.at)
+		age := (s.ends - mine) / s.length
+		if mine <= now || age < 0 || age >= int64(len(s.units)) {
+			continue
+		}
+		s.units[age] = max(0, s.units[age]-a.cost)
+		for len(s.units) > 0 && s.units[0] == 0 {
+			s.units = s.units[1:]
+			s.ends -= s.length
+		}
+		if len(s.units) == 0 {
+			s.ends = 0
+		}
+		w.windows[i] = s
+	}
+}

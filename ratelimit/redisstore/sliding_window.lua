@@ -1,0 +1,115 @@
+-- sliding-window: what is admitted is counted by sub-windows, which begin at the multiples of their length since
+-- 1970-01-01 00:00 UTC. A sub-window counts whole until the end of it is a window ago.
+--
+--   letter  w, and the entry is of this option only
+--   option  segments: sub-windows in a window. Where they are not whole µs they are rounded up
+--   ends    when the newest sub-window that holds anything has left the window
+--   body    <units>,<units>,…  of the newest sub-window, of the one before it, and so on; 0 is written as nothing
+--
+-- A sub-window leaves segments + 1 lengths after it has begun, and one length before the next newer one. Where the clock
+-- was set back, the sub-windows of later times count too, and what is admitted behind the oldest one counts as of it.
+
+local function length_of(rule, segments)
+  return math.ceil(rule.window / segments)
+end
+
+-- leaves returns when the sub-window that holds now has left the window.
+local function leaves(now, length, segments)
+  return now - now % length + (segments + 1) * length
+end
+
+-- read adds the entry's units to a table by how many sub-windows they are older than the one that leaves at ends.
+local function read(entry, ends, length, segments)
+  local units = {}
+  for age = 0, segments do
+    units[age] = 0
+  end
+  if entry then
+    local age = (ends - entry.ends) / length
+    for number in string.gmatch(entry.body .. ',', '(%d*),') do
+      if age <= segments then
+        units[age] = tonumber(number) or 0
+      end
+      age = age + 1
+    end
+  end
+  return units
+end
+
+-- made returns the entry of such a table, nil if it is empty.
+local function made(units, ends, length, segments)
+  local first, last
+  for age = 0, segments do
+    if units[age] > 0 then
+      first, last = first or age, age
+    end
+  end
+  if not first then
+    return nil
+  end
+  local parts = {}
+  for age = first, last do
+    parts[#parts + 1] = units[age] > 0 and integer(units[age]) or ''
+  end
+  return {ends = ends - first * length, body = table.concat(parts, ',')}
+end
+
+local function ask(entry, rule, cost, now, segments)
+  local room = rule.count - cost
+  if room < 0 then
+    return -1
+  end
+  if not entry then
+    return 0
+  end
+  local length, ends = length_of(rule, segments), entry.ends
+  for number in string.gmatch(entry.body .. ',', '(%d*),') do
+    room = room - (tonumber(number) or 0)
+    if ends <= now then
+      return 0
+    end
+    if room < 0 then
+      return ends - now
+    end
+    ends = ends - length
+  end
+  return 0
+end
+
+local function charge(entry, rule, cost, now, segments)
+  local length = length_of(rule, segments)
+  local mine = leaves(now, length, segments)
+  local ends = entry and math.max(entry.ends, mine) or mine
+  local units = read(entry, ends, length, segments)
+  local age = math.min((ends - mine) / length, segments)
+  units[age] = units[age] + cost
+  return made(units, ends, length, segments)
+end
+
+local function back(entry, rule, cost, at, now, segments)
+  local length = length_of(rule, segments)
+  local mine = leaves(at, length, segments)
+  local age = (entry.ends - mine) / length
+  local units = read(entry, entry.ends, length, segments)
+  if mine <= now or not units[age] then
+    return entry
+  end
+  units[age] = math.max(0, units[age] - cost)
+  return made(units, entry.ends, length, segments)
+end
+
+local function describe(entry, rule, now, segments)
+  if not entry then
+    return rule.count, 0
+  end
+  local length, ends, room = length_of(rule, segments), entry.ends, rule.count
+  for number in string.gmatch(entry.body .. ',', '(%d*),') do
+    if ends > now then
+      room = room - (tonumber(number) or 0)
+    end
+    ends = ends - length
+  end
+  return math.max(0, room), entry.ends - now
+end
+
+algorithms[3] = keep('w', {ask = ask, charge = charge, back = back, describe = describe, apart = true})
