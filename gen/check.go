@@ -287,7 +287,7 @@ func (s *service) addMethod(fn *types.Func, src *source) *method {
 
 func (s *service) newMethod(fn *types.Func, src *source) *method {
 	m := &method{service: s, fn: fn, sig: fn.Signature(), src: src, pos: fn.Pos()}
-	m.ctx = s.unit.contextParam(m.sig)
+	m.ctx, m.carried = s.unit.contextParam(m.sig)
 	m.err = errorResult(m.sig)
 	return m
 }
@@ -433,37 +433,6 @@ func (m *method) exempt() string {
 		}
 	}
 	return ", or exempt it by //ratelimit:none"
-}
-
-// contextParam returns the index of the first parameter that is a context, -1 if none is.
-func (u *unit) contextParam(sig *types.Signature) int {
-	iface := u.imports.context()
-	if iface == nil {
-		return -1
-	}
-	for i := range sig.Params().Len() {
-		if types.Implements(sig.Params().At(i).Type(), iface) {
-			return i
-		}
-	}
-	return -1
-}
-
-// context returns the interface context.Context, nil if nothing that was loaded imports its package.
-func (imp *importer) context() *types.Interface {
-	pkg := imp.given["context"]
-	if p := imp.byPath["context"]; p != nil {
-		pkg, _ = imp.load(p)
-	}
-	if pkg == nil {
-		return nil
-	}
-	obj := pkg.Scope().Lookup("Context")
-	if obj == nil {
-		return nil
-	}
-	iface, _ := obj.Type().Underlying().(*types.Interface)
-	return iface
 }
 
 // errorResult returns the index of the last result that an error can be assigned to, -1 if there is none.

@@ -21,6 +21,7 @@ const (
 	asBool
 	byStringer
 	byPointer // a pointer that may be nil, with String
+	byInterface
 )
 
 // checkBy reports an id of a type that has no stable text.
@@ -32,7 +33,7 @@ func (m *method) checkBy(l *limit) {
 		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
 	case tooLarge(l.by):
 		m.refuse(l, "by", "by=%s is too large, want an integer of 64 bits", l.By)
-	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer:
+	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer && form != byInterface:
 		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
 	}
 }
@@ -83,6 +84,9 @@ func (e *expression) form(pkg *types.Package) form {
 	}
 	if _, pointer := t.Underlying().(*types.Pointer); pointer && stringer(t, false, pkg) {
 		return byPointer
+	}
+	if types.IsInterface(t) && stringer(t, false, pkg) { // a type parameter's is its constraint
+		return byInterface
 	}
 	if stringer(t, e.info.Types[e.expr].Addressable(), pkg) {
 		return byStringer

@@ -224,7 +224,7 @@ func (m *method) paramName(i int) string {
 	switch {
 	case v.Name() != "" && v.Name() != "_":
 		return v.Name()
-	case i == m.ctx:
+	case i == m.ctx && m.carried == isContext:
 		return "ctx"
 	default:
 		return "arg" + strconv.Itoa(i)
@@ -239,7 +239,7 @@ func (w *writer) mentioned(m *method, scope *scopeNames) names {
 	}
 	n.add("nil")
 	n.add("bool")
-	if m.needsInput() {
+	if m.needsInput() || m.carried > byValue {
 		n.add(w.qualify(runtimePath, "ratelimit"))
 	}
 	if m.ctx < 0 {

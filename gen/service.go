@@ -48,7 +48,8 @@ type method struct {
 	// promoted is set where a concrete type has the method from what it embeds.
 	promoted bool
 	limits   []*limit // empty where the wrapper only passes the call on
-	ctx      int      // index of the parameter that is the context, -1 if none is
+	ctx      int      // index of the parameter that has the context, -1 if none has
+	carried  carriage // how it has it
 	err      int      // index of the result that carries a denial, -1 if none does
 	zero     bool     // a denied call returns zero values
 }

@@ -338,13 +338,6 @@ func (m *method) needsInput() bool {
 	return false
 }
 
-func (w *writer) contextArg(m *method, n *methodNames) string {
-	if m.ctx < 0 {
-		return w.qualify("context", "context") + ".Background()"
-	}
-	return n.params[m.ctx]
-}
-
 // input writes what one limit computes of the call.
 func (w *writer) input(l *limit, in string, n *methodNames) {
 	if l.when != nil {
@@ -382,6 +375,8 @@ func (w *writer) idText(e *expression, n *methodNames) string {
 		return operand(e, text) + ".String()"
 	case byPointer:
 		convert = "Ref"
+	case byInterface:
+		convert = "Stringer"
 	case asText:
 		convert = "Text"
 	case asInt:

@@ -33,8 +33,8 @@ type limit struct {
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
 // other classes. It takes one input for each limit of the policy, in its order; or none, where no limit has by, cost or when.
 //
-// The identity is that of ctx. If ctx is done, the error is its cause and nothing is sent; if ctx ends while the store
-// is asked, the call may have been charged.
+// The identity is that of ctx, and a nil ctx has none. If ctx is done, the error is its cause and nothing is sent; if ctx
+// ends while the store is asked, the call may have been charged.
 func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
 	d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
 	if err == nil {
@@ -70,6 +70,9 @@ func (g *Guard) denied(d *Decision) error {
 
 // decide takes one call through identity, key, store and fallback to its decision.
 func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, Permit, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	d := Decision{Policy: g.policy}
 	if !detail {
 		permit, err := g.ask(ctx, in, detail, &d)

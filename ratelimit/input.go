@@ -65,6 +65,14 @@ func Ref[P interface {
 	return v.String()
 }
 
+// Stringer returns v.String(), and for a nil interface the empty text, which is no id.
+func Stringer(v interface{ String() string }) string {
+	if v == nil {
+		return ""
+	}
+	return v.String()
+}
+
 // Int returns v in decimal.
 func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) string {
 	return strconv.FormatInt(int64(v), 10)

@@ -52,7 +52,13 @@ A value with spaces is a Go string: "when=req.Kind == Paid".
 package and the imports of its file. They are checked when generating and compiled into the wrapper.
 
 by wants a string, []byte, integer, bool, or a type with String() string; for an ip limit an address.
+A nil pointer or interface with String is no id. An expression that panics, such as req.ID where req is
+nil, panics in the call.
 cost wants an integer, when a bool. Results and the receiver are not in scope.
+
+Without by, the identity is that of the first parameter that is a context.Context, by any type that is
+one; else of the first with a method Context() context.Context, such as an *http.Request or a stream;
+else of the first context in a list or a variadic parameter. A nil one has no identity.
 `},
 	{"files", `rlgen writes one file beside each source file with directives, with its build constraints:
 
