@@ -12,8 +12,9 @@ import (
 // directive is one directive line and where it stands.
 type directive struct {
 	rules.Directive
-	src *source
-	pos token.Pos // of the comment
+	src  *source
+	pos  token.Pos // of the comment
+	text string    // of the comment
 }
 
 // column returns the place of the named option's value, or of the directive where it has none.
@@ -22,6 +23,14 @@ func (d *directive) column(option string) token.Pos {
 		return d.pos + token.Pos(col-1)
 	}
 	return d.pos
+}
+
+// at returns the place of the byte at offset in the named option's value, which quotes and escapes may push apart.
+func (d *directive) at(option string, offset int) token.Pos {
+	if col := rules.Column(d.text, option, offset); col > 0 {
+		return d.pos + token.Pos(col-1)
+	}
+	return d.column(option)
 }
 
 // owner is what a doc comment documents. What cannot carry a directive has neither typ nor method, and what says
@@ -70,7 +79,7 @@ func (u *unit) read(s *source, c *ast.Comment) *directive {
 		}
 		return nil
 	}
-	return &directive{Directive: parsed, src: s, pos: c.Pos()}
+	return &directive{Directive: parsed, src: s, pos: c.Pos(), text: c.Text}
 }
 
 // attach hangs d on its owner, or reports that it has none.

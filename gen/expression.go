@@ -68,18 +68,17 @@ func (m *method) typeString(t types.Type) string {
 // which is reported.
 func (m *method) expression(l *limit, option, text string) *expression {
 	u := m.service.unit
-	at := l.line.column(option)
 	fset := token.NewFileSet()
 	expr, err := parser.ParseExprFrom(fset, "", text, 0)
 	if err != nil {
 		var list scanner.ErrorList
 		if errors.As(err, &list) {
-			u.errorf(at+token.Pos(list[0].Pos.Offset), "%s=%s: %s, want a Go expression", option, text, list[0].Msg)
+			u.errorf(l.line.at(option, list[0].Pos.Offset), "%s=%s: %s, want a Go expression", option, text, list[0].Msg)
 		}
 		return nil
 	}
 	if what, pos := sideEffect(expr); what != "" {
-		u.errorf(at+token.Pos(fset.Position(pos).Offset), "%s=%s has %s, want an expression without: it is computed for every call", option, text, what)
+		u.errorf(l.line.at(option, fset.Position(pos).Offset), "%s=%s has %s, want an expression without: it is computed for every call", option, text, what)
 		return nil
 	}
 	e := &expression{expr: expr, text: text, info: &types.Info{
@@ -225,7 +224,7 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 		message += " (on " + m.fn.Name() + ")"
 	}
 	if terr.Pos.IsValid() {
-		at += token.Pos(fset.Position(terr.Pos).Offset)
+		at = l.line.at(option, fset.Position(terr.Pos).Offset)
 	}
 	found := u.errorf(at, "%s: %s", option, message)
 	if undefined {
