@@ -47,6 +47,9 @@ type replay struct {
 }
 
 func (r *replay) run(t *testing.T, tr trace) {
+	if tr.align > 0 {
+		r.subject.Clock.Move(tr.align - time.Duration(r.subject.Clock.Now().UnixNano())%tr.align)
+	}
 	for _, s := range tr.steps {
 		if s.limits != nil {
 			r.limits = s.limits

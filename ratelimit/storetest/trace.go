@@ -13,7 +13,8 @@ import (
 
 // trace is one case of a trace file.
 type trace struct {
-	line  int // of its first
+	line  int           // of its first
+	align time.Duration // the calls begin at a multiple of it, unless it is 0
 	steps []step
 }
 
@@ -86,6 +87,9 @@ func (p *traceParser) parse(n int, line string) error {
 	switch {
 	case p.part == 0 && line == "take":
 		p.part = 1
+	case p.part == 0 && strings.HasPrefix(line, "take "):
+		p.part = 1
+		return p.alignTo(strings.TrimPrefix(line, "take "))
 	case p.part == 1 && line == "----":
 		p.part = 2
 	case p.part == 2:
@@ -98,6 +102,14 @@ func (p *traceParser) parse(n int, line string) error {
 		return fmt.Errorf("found %q, want a limit or take", line)
 	}
 	return nil
+}
+
+func (p *traceParser) alignTo(text string) (err error) {
+	p.trace.align, err = time.ParseDuration(text)
+	if err == nil && p.trace.align <= 0 {
+		err = fmt.Errorf("found take %s, want a time above 0", text)
+	}
+	return err
 }
 
 func (p *traceParser) declare(n int, line string) error {

@@ -12,7 +12,7 @@ import (
 
 func TestParseTraces(t *testing.T) {
 	text := "# why\n\nlimit user 2,1s 5,1m\nlimit global 9,1h\ntake\n+1ms user=alice 2 global 0\n-1s back 1\nlimit user 1,1s\n" +
-		"+0s user= 1\n----\nallow  user\nback\ndeny user\n\n\nlimit 1,1s\ntake\n+0s bob 1\n----\nallow\n"
+		"+0s user= 1\n----\nallow  user\nback\ndeny user\n\n\nlimit 1,1s\ntake 1m\n+0s bob 1\n----\nallow\n"
 	user := limit{"user", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 2, Window: time.Second}, {Count: 5, Window: time.Minute}}}}
 	global := limit{"global", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 9, Window: time.Hour}}}}
 	one := rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 1, Window: time.Second}}}
@@ -25,7 +25,7 @@ func TestParseTraces(t *testing.T) {
 			{line: 8, text: "limit user 1,1s", limits: []limit{{"user", one}, global}},
 			{line: 9, text: "+0s user= 1", asks: []ask{{0, "", 1}}, want: "deny user"},
 		}},
-		{line: 16, steps: []step{
+		{line: 16, align: time.Minute, steps: []step{
 			{line: 16, text: "limit 1,1s", limits: []limit{{"", one}}},
 			{line: 18, text: "+0s bob 1", asks: []ask{{0, "bob", 1}}, want: "allow"},
 		}},
@@ -46,6 +46,8 @@ func TestParseTracesRefuses(t *testing.T) {
 		"limit 1,x":                       `1: column 22: rule "1,x" has a window without a number, want one such as 500ms, 1s or 24h`,
 		"limit a 1,1s\ntake\n+0s b 1":     `3: limit "b" is not declared`,
 		"limit 1,1s\ntake\nalice 1":       `3: time: invalid duration "alice"`,
+		"limit 1,1s\ntake soon":           `2: time: invalid duration "soon"`,
+		"limit 1,1s\ntake 0s":             `2: found take 0s, want a time above 0`,
 		"limit 1,1s\ntake\n+0s alice":     `3: found "+0s alice", want a step and pairs of an id and a cost`,
 		"limit 1,1s\ntake\n+0s a 1\n----": `case at line 1: no answer to line 3, "+0s a 1"`,
 		"limit 1,1s\ntake\n----\nallow":   `case at line 1: answer "allow" to no line`,
