@@ -185,12 +185,12 @@ func overlaps(span, step, window time.Duration) int64 {
 // mostAnchored returns what a rule admits at most in a span that begins with an admission and ends a window of another
 // length. Its own window may begin there too, or have admitted no more than one permit, and end 1 µs later.
 func mostAnchored(span time.Duration, r Rule) int64 {
-	begun := times(int64((span-1)/r.Window)+1, r.Count)
+	begun := times(int64((span+r.Window-1)/r.Window), r.Count)
 	if span == r.Window {
 		return begun
 	}
 	const rest = time.Microsecond
-	return max(begun, times(int64((span-rest-1)/r.Window)+1, r.Count)+r.Count-1)
+	return max(begun, times(int64((span-rest+r.Window-1)/r.Window), r.Count)+r.Count-1)
 }
 
 // coversSlidingWindow: the other rule admits its count in any so many of its sub-windows.

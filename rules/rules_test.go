@@ -205,6 +205,13 @@ func generateLimit(t *rapid.T) Limit {
 		Wait:   time.Duration(rapid.Int64Range(0, 3).Draw(t, "wait")) * 1500 * time.Millisecond,
 		Deny:   Deny(rapid.IntRange(0, len(denyNames)-1).Draw(t, "deny")),
 	}
+	l.Algorithm = rapid.SampledFrom([]Algorithm{SlidingLog, SlidingWindow, FixedWindow}).Draw(t, "algorithm")
+	switch l.Algorithm {
+	case SlidingWindow:
+		l.Segments = rapid.Int64Range(0, MaxSegments).Draw(t, "segments")
+	case FixedWindow:
+		l.Start = rapid.SampledFrom([]Start{StartClock, StartFirst}).Draw(t, "start")
+	}
 	if l.Kind != Global {
 		l.By = expr.Draw(t, "by")
 		l.Missing = Missing(rapid.IntRange(0, len(missingNames)-1).Draw(t, "missing"))
@@ -216,12 +223,12 @@ func generateLimit(t *rapid.T) Limit {
 		unit := rapid.SampledFrom([]time.Duration{minWindow, time.Second, time.Minute, time.Hour, day}).Draw(t, "unit")
 		extra := rapid.SampledFrom([]time.Duration{0, time.Microsecond, 1001 * time.Millisecond}).Draw(t, "extra")
 		return Rule{
-			Count:  rapid.Int64Range(1, SlidingLog.known().maxCount).Draw(t, "count"),
+			Count:  rapid.Int64Range(1, l.Algorithm.known().maxCount).Draw(t, "count"),
 			Window: unit*time.Duration(rapid.IntRange(1, 365).Draw(t, "units")) + extra,
 		}
 	})
 	for _, r := range rapid.SliceOfN(rule, 1, 2*maxRules).Draw(t, "rules") {
-		if rules := append(l.Rules, r); len(checkRules(&Limit{Rules: rules}, make([]string, len(rules)))) == 0 {
+		if rules := append(l.Rules, r); len(checkRules(&Limit{Rules: rules, Algorithm: l.Algorithm, Start: l.Start, Segments: l.Segments}, make([]string, len(rules)))) == 0 {
 			l.Rules = rules
 		}
 	}
