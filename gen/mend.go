@@ -33,14 +33,50 @@ func (u *unit) edit(start, end token.Pos, text string) Edit {
 
 // mendComment returns the mend of a problem that package rules has with a comment, nil if it knows of none.
 func (u *unit) mendComment(c *ast.Comment, e *rules.Error) *Mend {
-	start, end, text, ok := rules.Mend(c.Text, e)
-	if !ok {
+	m, ok := rules.Mend(c.Text, e)
+	src := u.source(c.Pos())
+	if !ok || src == nil {
 		return nil
 	}
-	return &Mend{
-		Message: "Write " + strconv.Quote(text),
-		Edits:   []Edit{u.edit(c.Pos()+token.Pos(start), c.Pos()+token.Pos(end), text)},
+	line := u.lineAround(src, c)
+	if (m.Above != "" || strings.HasPrefix(c.Text, "/*")) && !line.alone {
+		return nil
 	}
+	mend := &Mend{Message: "Write " + strconv.Quote(strings.TrimSpace(m.Text))}
+	switch {
+	case m.Above != "":
+		mend.Message = "Put it on a line of its own"
+		mend.Edits = append(mend.Edits, line.above(m.Above))
+	case m.Text == "":
+		mend.Message = "Delete " + strconv.Quote(strings.TrimSpace(c.Text[m.Start:m.End]))
+	}
+	mend.Edits = append(mend.Edits, u.edit(c.Pos()+token.Pos(m.Start), c.Pos()+token.Pos(m.End), m.Text))
+	return mend
+}
+
+// commentLine is the line that a comment stands on.
+type commentLine struct {
+	file   string
+	start  int    // its offset
+	indent string // before the comment
+	alone  bool   // nothing else stands there
+}
+
+func (u *unit) lineAround(src *source, c *ast.Comment) commentLine {
+	at, after := u.position(c.Pos()), u.position(c.End()).Offset
+	start, end := lineOf(src.text, at.Offset)
+	indent := string(src.text[start:at.Offset])
+	alone := strings.TrimSpace(indent) == "" && after <= end && len(bytes.TrimSpace(src.text[after:end])) == 0
+	return commentLine{file: at.Filename, start: start, indent: indent, alone: alone}
+}
+
+// above returns the edit that puts a comment before the line; prose is apart from the directives behind it.
+func (l commentLine) above(text string) Edit {
+	lines := l.indent + text + "\n"
+	if !strings.HasPrefix(text, rules.Namespace) {
+		lines += l.indent + "//\n"
+	}
+	return Edit{Filename: l.file, Start: l.start, End: l.start, Text: lines}
 }
 
 // mendWord returns the mend that writes another word at a place, nil if the source has not the word there, since it is

@@ -12,6 +12,8 @@ type Error struct {
 	// bytes of the earlier lines and their line ends count too.
 	Column int
 	Msg    string
+
+	mend *Edit // nil where there is no one sure way
 }
 
 // Error returns the column and the message: "column 18: …".
@@ -38,9 +40,10 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// addf records a problem at a 1-based column.
-func (e *Errors) addf(column int, format string, args ...any) {
+// addf records a problem at a 1-based column, and returns it for its mend.
+func (e *Errors) addf(column int, format string, args ...any) *Error {
 	*e = append(*e, &Error{Column: column, Msg: fmt.Sprintf(format, args...)})
+	return (*e)[len(*e)-1]
 }
 
 // err returns e as an error, sorted; nil if e is empty.
@@ -56,10 +59,13 @@ func (e Errors) err() error {
 type fault struct {
 	at  int
 	msg string
+
+	better string // what to write for the whole text, where that is sure
+	extra  bool   // the text can be left out
 }
 
 func faultf(at int, format string, args ...any) *fault {
-	return &fault{at, fmt.Sprintf(format, args...)}
+	return &fault{at: at, msg: fmt.Sprintf(format, args...)}
 }
 
 // list returns "a, b or c".

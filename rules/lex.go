@@ -57,7 +57,7 @@ func splitFields(text string, from int, errs *Errors) []field {
 	var fields []field
 	for i := from; i < len(text); {
 		if width, name := oddRune(text[i:]); width > 0 {
-			errs.addf(i+1, "found %s, want a plain space or nothing", name)
+			errs.odd(text, i, width, name)
 			i += width
 		} else if atBlank(text, i) {
 			i++
@@ -87,6 +87,10 @@ func scanField(text string, i int, errs *Errors) field {
 		f.raw = text[i:end]
 		return f
 	}
+	if fancyQuote(text[i:]) {
+		errs.fancy(text, i)
+		return field{raw: text[i:], at: i}
+	}
 	end := i
 	for !atBlank(text, end) {
 		end++
@@ -105,7 +109,7 @@ func scanValue(text string, i int, errs *Errors) (value piece, end int) {
 		width, name := oddRune(text[end:])
 		switch c := text[end]; {
 		case width > 0:
-			errs.addf(end+1, "found %s, want a plain space or nothing", name)
+			errs.odd(text, end, width, name)
 			end += width
 			continue
 		case c == '"' || c == '`' || c == '\'':
@@ -116,8 +120,8 @@ func scanValue(text string, i int, errs *Errors) (value piece, end int) {
 			}
 			end = closed
 			continue
-		case strings.HasPrefix(text[end:], "“") || strings.HasPrefix(text[end:], "”"):
-			errs.addf(end+1, "found %q, want a plain quote (\")", text[end:end+len("“")])
+		case fancyQuote(text[end:]):
+			errs.fancy(text, end)
 			return piece{text[i:], text[i:], i}, len(text)
 		case c == '(' || c == '[' || c == '{':
 			open = append(open, end)
@@ -131,6 +135,36 @@ func scanValue(text string, i int, errs *Errors) (value piece, end int) {
 		errs.addf(at+1, "found %q, want a closing %c", text[at:end], closing(text[at]))
 	}
 	return piece{text[i:end], text[i:end], i}, end
+}
+
+// odd reports a blank that is not plain, or a character that looks like nothing.
+func (e *Errors) odd(text string, at, width int, name string) {
+	plain := ""
+	if r, _ := utf8.DecodeRuneInString(text[at:]); unicode.IsSpace(r) && at+width < len(text) {
+		plain = " "
+	}
+	e.addf(at+1, "found %s, want a plain space or nothing", name).mend = &Edit{Start: at, End: at + width, Text: plain}
+}
+
+// fancyQuotes are what editors and other languages have for quotes.
+const fancyQuotes = "“”„‟«»‘’"
+
+// fancyQuote reports whether a text begins with a quote that Go does not have.
+func fancyQuote(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return r >= utf8.RuneSelf && strings.ContainsRune(fancyQuotes, r)
+}
+
+// fancy reports a quote that Go does not have; its mend makes it and those behind it plain ones.
+func (e *Errors) fancy(text string, at int) {
+	r, _ := utf8.DecodeRuneInString(text[at:])
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(fancyQuotes, r) {
+			return '"'
+		}
+		return r
+	}, text[at:])
+	e.addf(at+1, "found %q, want a plain quote (\")", string(r)).mend = &Edit{Start: at, End: len(text), Text: plain}
 }
 
 func closing(open byte) rune {

@@ -131,9 +131,9 @@ func nearMiss(comment string, at, end int, block bool) *Error {
 		column, text = 1+common(comment, Namespace+c.meant), strings.TrimRight(comment, " \t\r")
 	}
 	if slices.Contains(reservedNames, c.meant) {
-		return &Error{column, fmt.Sprintf("found %q; %s", text, reserved(c.meant))}
+		return &Error{Column: column, Msg: fmt.Sprintf("found %q; %s", text, reserved(c.meant))}
 	}
-	return &Error{column, fmt.Sprintf("found %q, want %s; %s", text, strings.Join(c.wants(), " and "), c.mend())}
+	return &Error{Column: column, Msg: fmt.Sprintf("found %q, want %s; %s", text, strings.Join(c.wants(), " and "), c.mend()), mend: c.edit(comment)}
 }
 
 // misplaced returns the problem if comment[at:end] has a directive behind other text.
@@ -158,7 +158,11 @@ func misplaced(comment string, at, end int) *Error {
 	if _, err := Parse(line); err != nil && !slices.Contains(reservedNames, strings.ToLower(name)) {
 		return nil // text about directives: a quotation mark, or more words, behind one
 	}
-	return &Error{at + m[2] + 1, fmt.Sprintf("found %q behind other text, want the directive in a comment of its own; write %q on a line of its own", text[m[2]:], line)}
+	e := &Error{Column: at + m[2] + 1, Msg: fmt.Sprintf("found %q behind other text, want the directive in a comment of its own; write %q on a line of its own", text[m[2]:], line)}
+	if strings.HasPrefix(comment, "//") {
+		e.mend = &Edit{End: len(comment), Text: line, Above: comment[:at] + before}
+	}
+	return e
 }
 
 // findCandidate returns comment[at:end] in its parts if it is nearly a directive, and without the blanks at its end.
@@ -333,6 +337,15 @@ func (c *candidate) meantLine() (string, bool) {
 	text := strings.TrimSpace(Namespace + c.meant + " " + strings.TrimLeft(rest, " \t,:=(@/|"))
 	_, err := parseExact(text)
 	return text, err == nil && c.meant != ""
+}
+
+// edit is the mend that writes the directive in place of the comment, nil if that is not all that the comment says.
+func (c *candidate) edit(comment string) *Edit {
+	text, ok := c.meantLine()
+	if !ok || c.block && strings.Contains(comment, "\n") {
+		return nil
+	}
+	return &Edit{End: len(comment), Text: text}
 }
 
 // mend says what to write instead.

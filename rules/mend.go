@@ -1,45 +1,52 @@
 package rules
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
-// Mend returns what to write in place of the bytes from start up to end of a comment, to resolve a problem that [Match]
-// or [Parse] has with it, if there is one sure way: a mangled directive in its proper form, and the nearest
-// known word for an unknown directive, option or value. It is not ok for every other problem.
-func Mend(comment string, e *Error) (start, end int, text string, ok bool) {
-	exact, near := Match(comment)
-	switch {
-	case near != nil:
-		text, ok = mendMangled(comment)
-		return 0, len(comment), text, ok
-	case !exact:
-		return 0, 0, "", false
+// Edit is a change of a comment that is, or nearly is, a directive: Text in place of the bytes from Start up to End.
+type Edit struct {
+	Start, End int
+	Text       string
+	// Above is a line of comment that goes before the comment's, empty for none.
+	Above string
+}
+
+// Mend returns the change that resolves a problem which [Match] or [Parse] found in a comment, if there is one sure way:
+// a mangled directive in its proper form, the nearest known word for an unknown one, a rule or an option as it was meant,
+// blanks that are plain, what stands there twice only once, and remarks on lines of their own. It is not ok for every other
+// problem.
+func Mend(comment string, e *Error) (Edit, bool) {
+	if e.mend != nil {
+		return *e.mend, fewer(comment, *e.mend)
+	}
+	if exact, _ := Match(comment); !exact {
+		return Edit{}, false
 	}
 	return mendWord(comment, e)
 }
 
-// mendMangled returns the directive that a line comment was meant to be.
-func mendMangled(comment string) (string, bool) {
-	if !strings.HasPrefix(comment, "//") {
-		return "", false
-	}
-	c, _ := findCandidate(comment, len("//"), len(comment), false)
-	if c == nil {
-		return "", false
-	}
-	return c.meantLine()
+// Apply returns the comment with the change.
+func (m Edit) Apply(comment string) string { return comment[:m.Start] + m.Text + comment[m.End:] }
+
+// fewer reports whether a comment has fewer problems with a change than without, or none where it was no directive.
+func fewer(comment string, m Edit) bool {
+	before, after := problems(comment), problems(m.Apply(comment))
+	return len(after) == 0 || isExact(comment) && len(after) < len(before)
+}
+
+func problems(comment string) Errors {
+	_, err := Parse(comment)
+	errs, _ := err.(Errors)
+	return errs
 }
 
 // mendWord replaces the word at the problem's column with each known word that is near, and takes the first with which
 // the problem is gone.
-func mendWord(comment string, e *Error) (start, end int, text string, ok bool) {
-	start = e.Column - 1
+func mendWord(comment string, e *Error) (Edit, bool) {
+	start := e.Column - 1
 	if start < len(Namespace) || start >= len(comment) {
-		return 0, 0, "", false
+		return Edit{}, false
 	}
-	end = start
+	end := start
 	for end < len(comment) && isNameByte(comment[end]) {
 		end++
 	}
@@ -49,20 +56,23 @@ func mendWord(comment string, e *Error) (start, end int, text string, ok bool) {
 		if text == "" || text == word || slices.Contains(known, word) {
 			continue
 		}
-		if !hasProblemAt(comment[:start]+text+comment[end:], e.Column) {
-			return start, end, text, true
+		m := Edit{Start: start, End: end, Text: text}
+		if !hasProblemAt(m.Apply(comment), e.Column) {
+			return m, true
 		}
 	}
-	return 0, 0, "", false
+	return Edit{}, false
 }
 
 // vocabularies returns the words that may stand in one place of a directive, for each such place.
 func vocabularies() [][]string {
-	return [][]string{directiveNames, optionNames, algorithmNames, missingNames, onFailNames, denyNames}
+	words := [][]string{directiveNames, optionNames, wrapperOptions}
+	for _, o := range options {
+		words = append(words, o.words)
+	}
+	return words
 }
 
 func hasProblemAt(comment string, column int) bool {
-	_, err := Parse(comment)
-	errs, _ := err.(Errors)
-	return slices.ContainsFunc(errs, func(e *Error) bool { return e.Column == column })
+	return slices.ContainsFunc(problems(comment), func(e *Error) bool { return e.Column == column })
 }

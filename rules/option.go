@@ -22,6 +22,7 @@ type option struct {
 	algos   []Algorithm // the algorithms that have it; nil for all
 	example string      // a value, for messages
 	spaces  bool        // a value may have blanks
+	words   []string    // all values, where they are words
 	parse   func(*Limit, string) *fault
 	print   func(*Limit) string // "" for the default
 }
@@ -71,7 +72,7 @@ func findOption(name string) (option, bool) {
 func choice[T ~uint8](name string, suits, words []string, field func(*Limit) *T) option {
 	known := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
 	return option{
-		name: name, suits: suits, example: words[len(words)-1],
+		name: name, suits: suits, example: words[len(words)-1], words: known,
 		parse: func(l *Limit, text string) *fault {
 			i := slices.Index(words, text)
 			if i < 0 {
@@ -186,8 +187,10 @@ func expression(name string, suits []string, example string, field func(*Limit) 
 				return nil
 			}
 			how := ", such as " + name + "=" + quote(example)
-			if inner := strings.Trim(text, "'"); len(inner) == len(text)-2 && checkExpression(inner) == nil {
-				how = "; write " + name + "=" + quote(inner)
+			if n := len(text); n > 2 && text[0] == text[n-1] && (text[0] == '\'' || text[0] == '"') && checkExpression(text[1:n-1]) == nil {
+				how = "; write " + name + "=" + quote(text[1:n-1])
+			} else if f.msg == foundComment {
+				how = "; write the remark on a line of its own"
 			}
 			return faultf(f.at, "option %s has %q (%s), want a Go expression%s", name, text, f.msg, how)
 		},
@@ -204,7 +207,7 @@ func checkExpression(text string) *fault {
 		}
 	}
 	if at := findComment(text); at >= 0 {
-		return faultf(at, "found a comment")
+		return faultf(at, foundComment)
 	}
 	_, err := parser.ParseExprFrom(token.NewFileSet(), "", text, parser.SkipObjectResolution)
 	var list scanner.ErrorList
@@ -216,6 +219,8 @@ func checkExpression(text string) *fault {
 	}
 	return faultf(0, "%s", err)
 }
+
+const foundComment = "found a comment"
 
 // findComment returns the offset of the first comment in Go source, -1 if there is none.
 func findComment(text string) int {

@@ -16,7 +16,7 @@ func Parse(comment string) (Directive, error) {
 		return Directive{}, Errors{near}
 	}
 	if !exact {
-		return Directive{}, Errors{{1, fmt.Sprintf("found %q, want a directive, such as %s", comment, directives[0].example())}}
+		return Directive{}, Errors{{Column: 1, Msg: fmt.Sprintf("found %q, want a directive, such as %s", comment, directives[0].example())}}
 	}
 	return parseExact(comment)
 }
@@ -49,17 +49,30 @@ func parseExact(comment string) (Directive, error) {
 
 // A line is a directive that is being read.
 type line struct {
-	text  string
-	known directive
-	d     Directive
-	rules []field // where d.Limit.Rules stand
-	lost  bool    // something that may be meant as a rule is reported
-	errs  Errors
+	text   string
+	known  directive
+	d      Directive
+	rules  []field // where d.Limit.Rules stand
+	fields []field // behind the name
+	lost   bool    // something that may be meant as a rule is reported
+	errs   Errors
 }
 
-// failf reports a problem that begins at an offset of the line.
-func (p *line) failf(at int, format string, args ...any) {
-	p.errs = append(p.errs, &Error{Column: at + 1, Msg: fmt.Sprintf(format, args...)})
+// failf reports a problem that begins at an offset of the line, and returns it for its mend.
+func (p *line) failf(at int, format string, args ...any) *Error {
+	e := &Error{Column: at + 1, Msg: fmt.Sprintf(format, args...)}
+	p.errs = append(p.errs, e)
+	return e
+}
+
+// replace is the mend of fields: another text in their place.
+func replace(fields []field, text string) *Edit {
+	return &Edit{Start: fields[0].at, End: fields[len(fields)-1].end(), Text: text}
+}
+
+// without is the mend that drops a field and the blanks before it.
+func (p *line) without(f field) *Edit {
+	return &Edit{Start: len(strings.TrimRight(p.text[:f.at], " \t")), End: f.end()}
 }
 
 // span returns the text of adjacent fields, with what stands between them.
@@ -75,12 +88,24 @@ func (p *line) parse() {
 		p.failf(len(Namespace), "%s", reserved(name))
 		return
 	}
+	if width, odd := oddRune(p.text[end:]); !ok && width > 0 {
+		p.errs.odd(p.text, end, width, odd)
+		return
+	}
 	if !ok {
-		p.failf(len(Namespace), "unknown directive %q, want %s%s", name, list(directiveNames), didYouMean(name, directiveNames))
+		hint := didYouMean(name, directiveNames)
+		if hint == "" {
+			hint = "; to count by anything else write //ratelimit:key 10,1s by=req.Customer"
+		}
+		p.failf(len(Namespace), "unknown directive %q, want %s%s", name, list(directiveNames), hint)
+		return
+	}
+	if !atBlank(p.text, end) && known.form == formNothing {
+		p.failf(end, "found %q right behind %s, want nothing; write %q", p.text[end:], name, known.example())
 		return
 	}
 	if !atBlank(p.text, end) {
-		p.failf(end, "found %q right behind %s, want a space, as in %q", p.text[end:], name, known.example())
+		p.failf(end, "found %q right behind %s, want a space, as in %q", p.text[end:], name, known.example()).mend = p.separate(end)
 		return
 	}
 	p.known = known
@@ -90,6 +115,7 @@ func (p *line) parse() {
 		return // what cannot be split is not judged either
 	}
 	args = p.cutRemark(args)
+	p.fields = args
 	switch known.form {
 	case formNothing:
 		if len(args) > 0 {
@@ -116,7 +142,7 @@ func isNameByte(c byte) bool {
 }
 
 // remark finds where a remark begins, in what is not an option.
-var remark = regexp.MustCompile(`^#|//|/\*`)
+var remark = regexp.MustCompile(`^[#;]|^[-–—]+$|//|/\*`)
 
 // cutRemark reports a remark at the end of the line, and drops it.
 func (p *line) cutRemark(args []field) []field {
@@ -125,7 +151,7 @@ func (p *line) cutRemark(args []field) []field {
 		if f.name != "" || at == nil {
 			continue
 		}
-		p.failf(f.at+at[0], "found the remark %q behind the directive, want the line to end; write the remark on a line of its own", p.text[f.at+at[0]:])
+		p.remark(f.at + at[0])
 		if at[0] > 0 {
 			args[i].raw = f.raw[:at[0]]
 			i++
@@ -133,6 +159,45 @@ func (p *line) cutRemark(args []field) []field {
 		return args[:i]
 	}
 	return args
+}
+
+// remark reports what stands behind the directive from an offset on.
+func (p *line) remark(at int) {
+	text := strings.TrimRight(p.text[at:], " \t")
+	cut := &Edit{Start: len(strings.TrimRight(p.text[:at], " \t")), End: len(p.text), Above: remarkLine(text)}
+	if isExact(text) {
+		p.failf(at, "found the directive %q behind another, want each on a line of its own", text).mend = cut
+		return
+	}
+	if _, near := Match(cut.Above); near != nil {
+		cut = nil
+	}
+	p.failf(at, "found the remark %q behind the directive, want the line to end; write the remark on a line of its own", text).mend = cut
+}
+
+// remarkLine returns a remark as a line of a doc comment, empty if it is none.
+func remarkLine(text string) string {
+	if isExact(text) {
+		return text
+	}
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(text, "/*#;-–— \t"), "*/"))
+	if text == "" {
+		return ""
+	}
+	return "// " + text
+}
+
+// separate is the mend of a directive whose arguments are not apart from its name, from an offset on; nil if what comes of it
+// is no directive.
+func (p *line) separate(end int) *Edit {
+	text := strings.TrimLeft(p.text[end:], ",:=/|(@")
+	if strings.HasPrefix(p.text[end:], "(") {
+		text = strings.TrimSuffix(text, ")")
+	}
+	if _, err := parseExact(p.text[:end] + " " + text); err != nil {
+		return nil
+	}
+	return &Edit{Start: end, End: len(p.text), Text: " " + text}
 }
 
 // parseLimit reads the arguments of a directive that counts: rules, then options.
@@ -172,11 +237,14 @@ func (p *line) parseRules(args []field) int {
 			p.rules = append(p.rules, f)
 			i++
 		case n > 0:
-			p.failf(f.at, "found spaces in the rule %q, want none; write %q", p.span(args[i:i+n]), mend)
+			p.failf(f.at, "found spaces in the rule %q, want none; write %q", p.span(args[i:i+n]), mend).mend = replace(args[i:i+n], mend)
 			p.lost = true
 			i += n
 		case isRuleLike(f.raw):
-			p.failf(f.at+fault.at, "%s", fault.msg)
+			found := p.failf(f.at+fault.at, "%s", fault.msg)
+			if fault.better != "" {
+				found.mend = replace(args[i:i+1], fault.better)
+			}
 			p.lost = true
 			i++
 		default:
@@ -195,19 +263,25 @@ func isRuleLike(raw string) bool {
 // how it is written without. If args do not begin with one, n is 0.
 func joinRule(args []field) (n int, mend string) {
 	joined := ""
-	for i, f := range args[:min(4, len(args))] {
+	for i, f := range args[:min(5, len(args))] {
 		if _, fault := parseRule(f.raw); f.name != "" || fault == nil {
 			break // what comes next is whole
 		}
 		switch f.raw {
-		case "per", "every", "each", "in":
+		case "per", "every", "each", "in", "a", "an":
 			joined += ","
+		case "requests", "request", "calls", "call", "times":
 		default:
 			joined += f.raw
 		}
 		for _, text := range []string{joined, args[0].raw + "," + f.raw} {
-			if r, fault := parseRule(text); fault == nil && i > 0 {
+			r, fault := parseRule(text)
+			switch {
+			case i == 0:
+			case fault == nil:
 				return i + 1, r.String()
+			case fault.better != "":
+				return i + 1, fault.better
 			}
 		}
 	}
@@ -240,7 +314,10 @@ func (p *line) checkRules(end int) {
 		texts = append(texts, f.raw)
 	}
 	for _, f := range checkRules(&p.d.Limit, texts) {
-		p.failf(p.rules[f.at].at, "%s", f.msg)
+		found := p.failf(p.rules[f.at].at, "%s", f.msg)
+		if f.extra {
+			found.mend = p.without(p.rules[f.at])
+		}
 	}
 }
 
@@ -254,7 +331,7 @@ func (p *line) parseOption(f field) {
 		p.failf(f.at, "%s", unsuited(o, p.known.name))
 		return
 	case p.d.Columns[o.name] != 0:
-		p.failf(f.at, "found option %s again, want it once; remove one", o.name)
+		p.again(f, o.name)
 		return
 	}
 	p.d.Columns[o.name] = f.value.column(0)
@@ -263,9 +340,22 @@ func (p *line) parseOption(f field) {
 		return
 	}
 	if fault := o.parse(&p.d.Limit, f.value.text); fault != nil {
-		p.errs = append(p.errs, &Error{f.value.column(fault.at), fault.msg})
+		p.errs = append(p.errs, &Error{Column: f.value.column(fault.at), Msg: fault.msg})
 		if o.name == "algo" {
 			p.d.Limit.Algorithm = unknownAlgorithm // by which nothing else is judged
+		}
+	}
+}
+
+// again reports an option that stands there already; where it says the same, it can go.
+func (p *line) again(f field, name string) {
+	found := p.failf(f.at, "found option %s again, want it once; remove one", name)
+	for _, first := range p.fields {
+		if first.at < f.at && first.name == name {
+			if first.value.text == f.value.text {
+				found.mend = p.without(f)
+			}
+			return
 		}
 	}
 }
@@ -293,7 +383,7 @@ func (p *line) parseSpaced(args []field) int {
 	if n == 0 {
 		return 0
 	}
-	p.failf(f.at, "found spaces in %q, want name=value without spaces or with the value in quotes; write %s", p.span(args[:taken+n]), o.pair(value))
+	p.failf(f.at, "found spaces in %q, want name=value without spaces or with the value in quotes; write %s", p.span(args[:taken+n]), o.pair(value)).mend = replace(args[:taken+n], o.pair(value))
 	p.d.Columns[o.name] = start + 1
 	return taken + n
 }
@@ -322,21 +412,50 @@ func (p *line) stray(args []field) int {
 	f := args[0]
 	p.lost = true
 	if r, fault := parseRule(f.raw); fault == nil {
-		p.failf(f.at, "found rule %q behind an option, want the rules first; write %q", f.raw, p.text[:nameEnd(p.text)]+" "+r.String()+" …")
+		p.failf(f.at, "found rule %q behind an option, want the rules first; write %q", f.raw, p.text[:nameEnd(p.text)]+" "+r.String()+" …").mend = p.moveRule(f)
 		return 1
 	}
 	name, value, _ := strings.Cut(f.raw, ":")
 	if o, ok := findOption(name); ok {
-		if value == "" {
+		given := value != ""
+		if !given {
 			value = o.example
 		}
-		p.failf(f.at, "found %q, want %s=value; write %s", f.raw, o.name, o.pair(value))
+		found := p.failf(f.at, "found %q, want %s=value; write %s", f.raw, o.name, o.pair(value))
+		if given {
+			found.mend = replace(args[:1], o.pair(value))
+		}
 		return 1
 	}
 	n := 1
 	for n < len(args) && !isOption(args[n]) {
 		n++
 	}
-	p.failf(f.at, "found %q, want rules as count,window and then options as name=value", p.span(args[:n]))
+	how := fmt.Sprintf("such as %q", p.known.example())
+	if o, ok := findOption(p.before(f).name); ok && o.spaces {
+		how = fmt.Sprintf("and a value with spaces in quotes, such as %s=\"a == b\"", o.name)
+	}
+	p.failf(f.at, "found %q, want rules as count,window and then options as name=value, %s", p.span(args[:n]), how)
 	return n
+}
+
+// before returns the field before another one, the zero field if there is none.
+func (p *line) before(f field) field {
+	var last field
+	for _, other := range p.fields {
+		if other.at < f.at {
+			last = other
+		}
+	}
+	return last
+}
+
+// moveRule is the mend that puts a rule behind the last of those that stand in their place.
+func (p *line) moveRule(f field) *Edit {
+	end := nameEnd(p.text)
+	if n := len(p.rules); n > 0 {
+		end = p.rules[n-1].end()
+	}
+	between := strings.TrimRight(p.text[end:f.at], " \t")
+	return &Edit{Start: end, End: f.end(), Text: " " + f.raw + between}
 }

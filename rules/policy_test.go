@@ -45,7 +45,7 @@ rules: policy "a.B.C": Limits[1] (user 100,1m 10,1h): rule "100,1m" never binds 
 rules: policy "a.B.C": Limits[0] (LIMIT): option algo has the unknown value "algo(99)", want sliding-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra
 rules: policy "a.B.C": Limits[0] (LIMIT): found option by on global, want it on ip, user or key only
 rules: policy "a.B.C": Limits[0] (LIMIT): option cost has "a b" (expected 'EOF', found b), want a Go expression, such as cost=len(req.Items)
-rules: policy "a.B.C": Limits[0] (LIMIT): option when has "x // y" (found a comment), want a Go expression, such as when="req.Kind == Paid"
+rules: policy "a.B.C": Limits[0] (LIMIT): option when has "x // y" (found a comment), want a Go expression; write the remark on a line of its own
 rules: policy "a.B.C": Limits[0] (LIMIT): option name has ' ' in "a b", want letters (a-z, A-Z), digits and ._-/ only
 rules: policy "a.B.C": Limits[0] (LIMIT): option bucket has '/' in "a/b", want letters (a-z, A-Z), digits and ._- only
 rules: policy "a.B.C": Limits[0] (LIMIT): option prefix has 65 bytes in "` + strings.Repeat("x", 65) + `", want at most 64

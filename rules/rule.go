@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -84,14 +85,19 @@ func parseRule(text string) (Rule, *fault) {
 
 // misread is the fault of a text that is not a rule, with what to write instead if that can be guessed.
 func misread(text string, at int, found, want string) *fault {
-	if mend := mendRules(text); mend != "" {
-		return faultf(at, "rule %q %s, want %s; write %q", text, found, want, mend)
+	mend, sure := mendRules(text)
+	if mend == "" {
+		how := ", such as 10,1s or 5000,24h"
+		if strings.Contains(want, " to ") || want == wantDuration {
+			how = ""
+		}
+		return faultf(at, "rule %q %s, want %s%s", text, found, want, how)
 	}
-	how := ""
-	if want == wantRule {
-		how = ", such as 10,1s or 5000,24h"
+	f := faultf(at, "rule %q %s, want %s; write %q", text, found, want, mend)
+	if sure {
+		f.better = mend
 	}
-	return faultf(at, "rule %q %s, want %s%s", text, found, want, how)
+	return f
 }
 
 // parseCount reads a decimal count, which is not empty, or says what it found instead and what is wanted.
@@ -173,32 +179,41 @@ func letters(text string) int {
 	return len(text) - len(strings.TrimLeft(text, unitLetters))
 }
 
-// mendRules guesses which rules text was meant to be: "10,1s 100,1m". It returns "" if it cannot.
-func mendRules(text string) string {
+// mendRules guesses which rules text was meant to be: "10,1s 100,1m". It returns "" if it cannot, and is sure if all of them
+// say in which unit their window is, one that windows have.
+func mendRules(text string) (rules string, sure bool) {
+	sure = true
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",/;:|@，\"'`", r) })
 	var mended []string
 	for ; len(parts) >= 2; parts = parts[2:] {
-		rule := mendRule(parts[0], parts[1])
+		rule, certain := mendRule(parts[0], parts[1])
 		if rule == "" {
-			rule = mendRule(parts[1], parts[0])
+			rule, certain = mendRule(parts[1], parts[0])
 		}
 		if rule == "" {
-			return ""
+			return "", false
 		}
 		mended = append(mended, rule)
+		sure = sure && certain
 	}
 	if len(parts) > 0 {
-		return ""
+		return "", false
 	}
-	return strings.Join(mended, " ")
+	return strings.Join(mended, " "), sure
 }
 
-func mendRule(count, window string) string {
+func mendRule(count, window string) (rule string, sure bool) {
 	count = strings.TrimLeft(strings.ReplaceAll(strings.TrimPrefix(count, "+"), "_", ""), "0")
-	if digits(window) == len(window) {
+	if sure = digits(window) < len(window); !sure {
 		window += "s"
 	}
 	number := strings.TrimRight(window, unitLetters)
+	if days, ok := unitDays[strings.ToLower(window[len(number):])]; ok {
+		if n, err := strconv.Atoi(cmp.Or(number, "1")); err == nil && n > 0 && n <= 366/days {
+			return count + "," + strconv.Itoa(n*days) + "d", false
+		}
+		return "", false
+	}
 	if unit, ok := unitSlips[strings.ToLower(window[len(number):])]; ok {
 		window = number + unit
 	}
@@ -206,13 +221,13 @@ func mendRule(count, window string) string {
 		window = "1" + window
 	}
 	if count == "" {
-		return ""
+		return "", false
 	}
 	_, odd, _ := parseCount(count)
 	if w, found, _ := parseWindow(window); odd != "" || found != "" || w <= 0 {
-		return ""
+		return "", false
 	}
-	return count + "," + window
+	return count + "," + window, sure
 }
 
 // unitSlips has what people write for a unit.
@@ -225,13 +240,19 @@ var unitSlips = map[string]string{
 	"wk": "w", "wks": "w", "week": "w", "weeks": "w", "w": "w",
 }
 
+// unitDays has the units that windows do not have, since they are not always as long, and how many days they are about.
+var unitDays = map[string]int{
+	"mo": 30, "mon": 30, "month": 30, "months": 30,
+	"y": 365, "yr": 365, "year": 365, "years": 365,
+}
+
 // checkRules finds what is wrong with the rules of one limit, which are written as texts. The at of a
 // fault is the index of a rule.
 func checkRules(l *Limit, texts []string) []*fault {
 	var faults []*fault
 	rules := l.Rules
 	if len(rules) > maxRules {
-		faults = append(faults, faultf(maxRules, "found %d rules on one limit, want at most %d", len(rules), maxRules))
+		faults = append(faults, faultf(maxRules, "found %d rules on one limit, want at most %d; put the others on a line of their own", len(rules), maxRules))
 		rules = rules[:maxRules]
 	}
 	sound := make([]bool, len(rules))
@@ -277,7 +298,9 @@ func (l *Limit) checkReach(texts []string, sound []bool, i int) *fault {
 		case i == j || !sound[j]:
 		case r == other:
 			if j < i {
-				return faultf(i, "rule %q stands there already as %q, want it once; remove one", texts[i], texts[j])
+				f := faultf(i, "rule %q stands there already as %q, want it once; remove one", texts[i], texts[j])
+				f.extra = true
+				return f
 			}
 		default:
 			why := covers(l, r, other)

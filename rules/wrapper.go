@@ -44,7 +44,7 @@ func (p *line) parseWrapperOption(f field) {
 	case f.name != "constructor":
 		p.failf(f.at, "unknown option %q, want constructor%s", f.name, didYouMean(f.name, wrapperOptions))
 	case p.d.Columns["constructor"] != 0:
-		p.failf(f.at, "found option constructor again, want it once; remove one")
+		p.again(f, f.name)
 	case value == "":
 		p.failf(f.value.at, "option constructor has no value, want the function that makes the service, or none; write constructor=NewService")
 	case !token.IsIdentifier(value) || value == "_":

@@ -40,8 +40,34 @@ type Orders interface {
 	/* want `Twice has the limit "global 10,1s" twice` */ //ratelimit:global 10,1s
 	Twice() error
 
+	/* want `has the unknown unit "sec"` */ //ratelimit:global 10,1sec
+	Unit() error
+
+	/* want `found spaces in the rule "10 / 1min"` */ //ratelimit:global 10 / 1min
+	Spaces() error
+
+	/* want `found option onfail again` */ //ratelimit:global 10,1s onfail=open name=a onfail=open
+	Again() error
+
+	/* want `stands there already` */ //ratelimit:global 10,1s 10,1s
+	Rule() error
+
+	/* want `a no-break space` */ //ratelimit:global 10,1s
+	NoBreak() error
+
+	/* want `want the rules first` */ //ratelimit:global onfail=open 10,1s
+	Order() error
+
 	// What follows has no one mend.
 
 	/* want `has no rules` */ //ratelimit:global
 	Rules() error
 }
+
+/* want `did you mean NewNamed` */ //ratelimit:wrapper constructor=NewNmaed
+type Named interface {
+	//ratelimit:global 10,1s
+	Do() error
+}
+
+func NewNamed() Named { return nil }
