@@ -89,7 +89,9 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 		}
 	}
 	if out.Allowed {
-		out.Receipt = s.charge(now, requests)
+		out.Receipt = s.charge(now, requests, out.Rules)
+	} else {
+		undelay(out.Rules)
 	}
 	if detail {
 		s.describe(now, requests, out.Rules)
@@ -98,10 +100,12 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 }
 
 // charge charges every request.
-func (s *Store) charge(now int64, requests []store.Request) store.Receipt {
+func (s *Store) charge(now int64, requests []store.Request, answers []store.RuleOutcome) store.Receipt {
 	receipt := store.Receipt{Requests: requests, ID: s.ids.Add(1)}
 	for i := range requests {
 		req := &requests[i]
+		delay := answers[0].Delay
+		answers = answers[len(req.Rules):]
 		if req.Cost == 0 {
 			continue
 		}
@@ -110,10 +114,17 @@ func (s *Store) charge(now int64, requests []store.Request) store.Receipt {
 			if receipt.Charges == nil {
 				receipt.Charges = make([]store.Charge, len(requests))
 			}
-			receipt.Charges[i].At = now
+			receipt.Charges[i].At, receipt.Charges[i].Delay = now, delay.Microseconds()
 		}
 	}
 	return receipt
+}
+
+// undelay takes back what queues have said to a call that another limit denies.
+func undelay(answers []store.RuleOutcome) {
+	for i := range answers {
+		answers[i].Delay = 0
+	}
 }
 
 // describe sets what remains of each rule and when it is reset.
@@ -140,7 +151,7 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 			if receipt.Charges[i].GivenBack.Swap(true) {
 				continue
 			}
-			a.at = receipt.Charges[i].At
+			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
 		}
 		if e, ok := s.shardOf(req.Key).entries[req.Key]; ok && req.Cost > 0 {
 			e.giveBack(now, req, a)
@@ -180,9 +191,10 @@ type counts interface {
 
 // admission is one charge of a key.
 type admission struct {
-	at   int64 // µs
-	cost int64
-	id   uint64
+	at    int64 // µs
+	delay int64 // of a queue, µs
+	cost  int64
+	id    uint64
 }
 
 // steps are one way to count.
@@ -196,6 +208,7 @@ var (
 	slidingWindowSteps = &steps{func() counts { return &slidingWindow{} }, false}
 	fixedWindowSteps   = &steps{func() counts { return &fixedWindow{} }, false}
 	bucketSteps        = &steps{newBucket, false}
+	queueSteps         = &steps{newQueue, false}
 )
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
@@ -212,7 +225,12 @@ func stepsOf(req *store.Request) *steps {
 			return nil
 		}
 		return bucketSteps
-	case rules.LeakyBucket, rules.GCRA:
+	case rules.LeakyBucket:
+		if req.Queue {
+			return queueSteps
+		}
+		return bucketSteps
+	case rules.GCRA:
 		return bucketSteps
 	}
 	return nil

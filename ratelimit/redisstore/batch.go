@@ -22,7 +22,8 @@ type decision struct {
 	op       op
 	detail   bool
 	base     uint64
-	at       int64 // of what is given back, when it was charged: µs of the server's clock
+	at       int64   // of what is given back, when it was charged: µs of the server's clock
+	delays   []int64 // of what is given back, by request, what the queues among them said: µs; nil where none is one
 	requests []store.Request
 }
 
@@ -42,6 +43,7 @@ type verdict struct {
 	status status
 	at     int64   // when it was charged, if a request's algorithm forgets
 	ats    []int64 // the same for each request, where they are of several groups
+	delays []int64 // of each request, µs, where one is a queue and the call is allowed
 	rules  []store.RuleOutcome
 }
 
@@ -73,19 +75,23 @@ func (b batch) argv(args []any) []any {
 		d := &b[i]
 		args = append(args, int64(d.op), flag(d.detail), strconv.FormatUint(d.base, 10), d.at, len(d.requests))
 		for j := range d.requests {
-			args = d.limit(args, &d.requests[j])
+			args = d.limit(args, j)
 		}
 	}
 	return args
 }
 
-// limit appends one limit's ARGV to args. What a log gets back needs its rules only to be described.
-func (d *decision) limit(args []any, req *store.Request) []any {
-	rules := req.Rules
+// limit appends the ARGV of request i to args. What a log gets back needs its rules only to be described.
+func (d *decision) limit(args []any, i int) []any {
+	req := &d.requests[i]
+	rules, number := req.Rules, option(req)
+	if d.op == giveBack && req.Queue && d.delays != nil {
+		number = d.delays[i]
+	}
 	if d.op == giveBack && !d.detail && remembers(req) {
 		rules = nil
 	}
-	args = append(args, place(req), req.Cost, option(req), len(rules))
+	args = append(args, place(req), req.Cost, number, len(rules))
 	for _, r := range rules {
 		args = append(args, r.Count, micros(r.Window))
 	}
@@ -123,11 +129,18 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 			}
 			v.at, reply = reply[0], reply[1:]
 		}
+		if v.status == done && b[i].op == take {
+			var ok bool
+			if v.delays, reply, ok = b[i].decodeDelays(reply); !ok {
+				return nil, errReply
+			}
+		}
 		if v.status == denied || v.status == done && b[i].detail {
 			var ok bool
 			if v.rules, reply, ok = b[i].decodeRules(reply); !ok {
 				return nil, errReply
 			}
+			b[i].describeQueues(v.rules)
 		}
 	}
 	if len(reply) != 0 {
@@ -159,6 +172,41 @@ func (d *decision) decodeRules(reply []int64) ([]store.RuleOutcome, []int64, boo
 		reply = reply[fields:]
 	}
 	return rules, reply, true
+}
+
+// decodeDelays reads what the queues among the requests say; nil if none is one.
+func (d *decision) decodeDelays(reply []int64) (delays, rest []int64, ok bool) {
+	for i := range d.requests {
+		if !d.requests[i].Queue {
+			continue
+		}
+		if len(reply) == 0 {
+			return nil, nil, false
+		}
+		if delays == nil {
+			delays = make([]int64, len(d.requests))
+		}
+		delays[i], reply = reply[0], reply[1:]
+	}
+	return delays, reply, true
+}
+
+// describeQueues sets what remains of queues after a give-back, for which the script is told how long the call was
+// delayed in place of how long it may be.
+func (d *decision) describeQueues(answers []store.RuleOutcome) {
+	if d.op != giveBack || !d.detail {
+		return
+	}
+	for i := range d.requests {
+		req := &d.requests[i]
+		if req.Queue {
+			answers[0].Remaining = 0
+			if answers[0].ResetAfter <= req.Wait {
+				answers[0].Remaining = req.Rules[0].Count
+			}
+		}
+		answers = answers[len(req.Rules):]
+	}
 }
 
 func countRules(requests []store.Request) int {

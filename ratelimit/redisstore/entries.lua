@@ -13,7 +13,8 @@
 --
 -- The functions of an algorithm, with entry nil where there is none, and option the limit's:
 --
---   ask(entry, rule, cost, now, option)         returns the retry: µs, 0 allowed, -1 never
+--   ask(entry, rule, cost, now, option)         returns the retry: µs, 0 allowed, -1 never; and, of an algorithm that
+--                                               delays calls, the delay of one that is allowed: µs
 --   charge(entry, rule, cost, now, option)      returns the entry with the cost, {ends, body}
 --   back(entry, rule, cost, at, now, option)    returns the entry without a cost that was charged at at, or nil
 --   describe(entry, rule, now, option)          returns remaining and reset (µs)
@@ -93,7 +94,7 @@ local function keep(letter, steps)
     for _, rule in ipairs(limit.rules) do
       rule.retry = 0
       if limit.cost > 0 then
-        rule.retry = steps.ask(find(limit, rule), rule, limit.cost, now, limit.option)
+        rule.retry, rule.delay = steps.ask(find(limit, rule), rule, limit.cost, now, limit.option)
       end
       if rule.retry ~= 0 then
         allowed = false
@@ -156,6 +157,6 @@ local function keep(letter, steps)
 
   return {
     probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
-    forgetful = true,
+    forgetful = true, delays = steps.delays,
   }
 end

@@ -22,6 +22,8 @@
 --                    3 failed: nothing is charged; asked alone, the error is the script's
 --         and, if charged, for decisions with a limit whose algorithm does not tell admissions apart by their base
 --           at         µs of the server's clock, by which they are given back
+--         and, if charged, for every limit whose algorithm delays calls
+--           delay      µs until the call is to go on
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
 --           retry      µs until the same cost passes, 0 if the rule allows it, -1 never
 --           remaining  units that pass now, after this decision (with detail)
@@ -148,10 +150,21 @@ end
 
 local reply = {}
 
+local function answer_delays(decision)
+  for _, limit in ipairs(decision.limits) do
+    if limit.algorithm.delays then
+      reply[#reply + 1] = limit.rules[1].delay or 0
+    end
+  end
+end
+
 local function answer(decision, status)
   reply[#reply + 1] = status
   if status == DONE and decision.op == 0 and decision.forgetful then
     reply[#reply + 1] = now
+  end
+  if status == DONE and decision.op == 0 then
+    answer_delays(decision)
   end
   if status ~= DENIED and not (status == DONE and decision.detail) then
     return

@@ -125,6 +125,9 @@ func merge(d decision, groups []group, verdicts []verdict, answer status) verdic
 			}
 		}
 	}
+	if answer == done {
+		v.delays = mergeDelays(len(d.requests), groups, verdicts)
+	}
 	if answer == taken || answer == done && !d.detail {
 		return v
 	}
@@ -146,6 +149,19 @@ func merge(d decision, groups []group, verdicts []verdict, answer status) verdic
 		}
 	}
 	return v
+}
+
+// mergeDelays is those of n requests, nil if no group has any.
+func mergeDelays(n int, groups []group, verdicts []verdict) (delays []int64) {
+	for i, g := range groups {
+		for j, delay := range verdicts[i].delays {
+			if delays == nil {
+				delays = make([]int64, n)
+			}
+			delays[g[j]] = delay
+		}
+	}
+	return delays
 }
 
 // release gives back what flights have charged or may have. Where the answer has detail, the verdicts become those
@@ -195,7 +211,7 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 func (back *flight) settleOn(f *flight) bool {
 	d := &back.batch[0]
 	if f.err == nil {
-		d.at = f.verdicts[0].at
+		d.at, d.delays = f.verdicts[0].at, f.verdicts[0].delays
 		return true
 	}
 	if d.forgets() {

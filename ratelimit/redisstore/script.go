@@ -29,6 +29,9 @@ var fixedWindowLua string
 //go:embed sliding_window.lua
 var slidingWindowLua string
 
+//go:embed queue.lua
+var queueLua string
+
 // The places of the script's algorithms, which the headers of frame.lua and of each file say too.
 const (
 	atSlidingLog = iota
@@ -51,7 +54,11 @@ var algorithms = []struct {
 	atBucket:        {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
 	atFixedWindow:   {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
 	atSlidingWindow: {lua: slidingWindowLua, option: segments},
+	atQueue:         {lua: queueLua, option: mostDelay},
 }
+
+// mostDelay is what a queue takes for its option: µs that it may delay a call.
+func mostDelay(req *store.Request) int64 { return req.Wait.Microseconds() }
 
 // place returns where the request's algorithm stands in the script, -1 if it does not.
 func place(req *store.Request) int {
@@ -67,7 +74,12 @@ func place(req *store.Request) int {
 			return -1
 		}
 		return atBucket
-	case rules.LeakyBucket, rules.GCRA:
+	case rules.LeakyBucket:
+		if req.Queue {
+			return atQueue
+		}
+		return atBucket
+	case rules.GCRA:
 		return atBucket
 	}
 	return -1

@@ -101,6 +101,9 @@ func (d *decision) outcome(v verdict) store.Outcome {
 	if out.Rules == nil {
 		out.Rules = make([]store.RuleOutcome, countRules(d.requests))
 	}
+	if v.delays != nil {
+		d.delay(out.Rules, v.delays)
+	}
 	if out.Allowed {
 		out.Receipt = store.Receipt{Requests: d.requests, ID: d.base}
 		if d.forgets() {
@@ -110,10 +113,21 @@ func (d *decision) outcome(v verdict) store.Outcome {
 				if v.ats != nil {
 					out.Receipt.Charges[i].At = v.ats[i]
 				}
+				if v.delays != nil {
+					out.Receipt.Charges[i].Delay = v.delays[i]
+				}
 			}
 		}
 	}
 	return out
+}
+
+// delay sets what the queues among the requests say of the call.
+func (d *decision) delay(answers []store.RuleOutcome, delays []int64) {
+	for i := range d.requests {
+		answers[0].Delay = wait(delays[i])
+		answers = answers[len(d.requests[i].Rules):]
+	}
 }
 
 // GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
@@ -176,6 +190,7 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 			if req.Cost == 0 {
 				continue
 			}
+			delay := int64(0)
 			if !remembers(&req) && i < len(receipt.Charges) {
 				c := &receipt.Charges[i]
 				if c.GivenBack.Swap(true) {
@@ -183,8 +198,10 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 				}
 				part.at = c.At
 				part.charges = append(part.charges, c)
+				delay = c.Delay
 			}
 			part.requests = append(part.requests, req)
+			part.delays = append(part.delays, delay)
 		}
 		if len(part.requests) > 0 {
 			parts = append(parts, part)

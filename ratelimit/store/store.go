@@ -39,14 +39,23 @@ type Request struct {
 	Refill    rules.Refill // how a token bucket gains its tokens
 	Segments  int64        // sub-windows of a sliding window; 0 for rules.DefaultSegments
 	Cost      int64        // 0 asks without charging; never negative
+
+	// Queue makes a leaky bucket of one rule a queue, whose outcome says for how long the call is delayed. A call that
+	// would be delayed for longer than Wait is denied.
+	Queue bool
+	Wait  time.Duration
 }
 
 // NewRequest asks l, under a key, for cost.
 func NewRequest(l *rules.Limit, key string, cost int64) Request {
-	return Request{
+	req := Request{
 		Key: key, Algorithm: l.Algorithm, Rules: l.Rules, Cost: cost,
 		Burst: l.Burst, Start: l.Start, Refill: l.Refill, Segments: l.Segments,
 	}
+	if l.Queues() {
+		req.Queue, req.Wait = true, l.Wait
+	}
+	return req
 }
 
 // Capacity is the largest cost that r, a rule of the request, ever allows.
@@ -75,6 +84,8 @@ type RuleOutcome struct {
 	RetryAfter time.Duration
 	// ResetAfter is how long until the rule has all of its count again if nobody else asks.
 	ResetAfter time.Duration
+	// Delay is how long the call has to wait, where a queue has allowed it, before it goes on; else zero.
+	Delay time.Duration
 }
 
 // Never is the RetryAfter of a cost that no waiting makes pass.
@@ -92,5 +103,6 @@ type Receipt struct {
 // Charge is what a receipt remembers of a request whose admissions the store does not tell apart.
 type Charge struct {
 	At        int64       // when the store charged it, µs of its clock
+	Delay     int64       // of a queue, how long after that the call was to go on, µs
 	GivenBack atomic.Bool // whoever sets it gives it back, once
 }

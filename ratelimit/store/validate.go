@@ -54,6 +54,9 @@ func (req *Request) validateCounter() error {
 	if req.Refill > rules.RefillInterval {
 		return fmt.Errorf("refill %d, want %d or %d", req.Refill, rules.RefillSmooth, rules.RefillInterval)
 	}
+	if req.Queue {
+		return req.validateQueue()
+	}
 	if req.Algorithm == rules.SlidingLog {
 		return nil
 	}
@@ -66,6 +69,21 @@ func (req *Request) validateCounter() error {
 				return fmt.Errorf("two rules in %v, want one for each window", r.Window)
 			}
 		}
+	}
+	return nil
+}
+
+// validateQueue checks what a queue asks for.
+func (req *Request) validateQueue() error {
+	switch r := req.Rules[0]; {
+	case req.Algorithm != rules.LeakyBucket:
+		return fmt.Errorf("a queue of algorithm %v, want %v", req.Algorithm, rules.LeakyBucket)
+	case len(req.Rules) != 1:
+		return fmt.Errorf("a queue of %d rules, want one", len(req.Rules))
+	case req.Wait < 0 || req.Wait > rules.MaxWait:
+		return fmt.Errorf("a queue with a wait of %v, want 0s to %v", req.Wait, rules.MaxWait)
+	case !rules.QueueFits(r.Count, r.Window, req.Wait):
+		return fmt.Errorf("a queue of %d in %v that waits %v, want a smaller product", r.Count, r.Window, req.Wait)
 	}
 	return nil
 }

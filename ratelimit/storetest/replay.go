@@ -106,14 +106,15 @@ func (r *replay) format(s step, requests []store.Request, out store.Outcome) str
 }
 
 func formatRules(answers []store.RuleOutcome) string {
-	var remaining, retry, reset []string
+	var remaining, retry, reset, delay []string
 	for _, a := range answers {
 		remaining = append(remaining, strconv.FormatInt(a.Remaining, 10))
 		retry = append(retry, formatWait(a.RetryAfter))
 		reset = append(reset, formatWait(a.ResetAfter))
+		delay = append(delay, formatWait(a.Delay))
 	}
-	return fmt.Sprintf("remaining=%s retry=%s reset=%s",
-		strings.Join(remaining, ","), strings.Join(retry, ","), strings.Join(reset, ","))
+	return fmt.Sprintf("remaining=%s retry=%s reset=%s wait=%s",
+		strings.Join(remaining, ","), strings.Join(retry, ","), strings.Join(reset, ","), strings.Join(delay, ","))
 }
 
 // formatWait is d without the zeros that [time.Duration] ends with, and with its µ written u.

@@ -1,0 +1,53 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// queue is a leaky bucket with a wait: calls go on one after the other, each when those before it have drained, which
+// takes window/count for each permit. It keeps what a bucket keeps, of its one rule: it is free when the bucket is full.
+type queue struct {
+	bucket
+}
+
+func newQueue() counts { return &queue{} }
+
+func (q *queue) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+	wait, most := q.of(now, rule).full-now, req.Wait.Microseconds()
+	switch {
+	case req.Cost == 0:
+	case req.Cost > rule.Count:
+		out.RetryAfter = store.Never
+	case wait > most:
+		out.RetryAfter = micros(wait - most)
+	default:
+		out.Delay = micros(wait)
+	}
+	return out
+}
+
+// describe says what one call could take: all of the count, or nothing.
+func (q *queue) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	wait := q.of(now, rule).full - now
+	if wait <= req.Wait.Microseconds() {
+		remaining = rule.Count
+	}
+	return remaining, micros(wait)
+}
+
+// giveBack takes back the last call that was told to go on. If a later one was, the gap stays: that one will not go
+// on earlier, and no other call could take the gap's place and keep its distance to those behind it.
+func (q *queue) giveBack(now int64, req *store.Request, a admission) {
+	for _, rule := range req.Rules {
+		d := q.of(now, rule)
+		units := a.cost*d.window + d.early
+		full := d.full - units/d.count
+		if d.full > now && full == a.at+a.delay {
+			d.full, d.early = full, units%d.count
+			q.set(d)
+		}
+	}
+}
