@@ -46,11 +46,14 @@ type Call struct {
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
 
-	sent atomic.Bool
+	sent, repeated atomic.Bool
 }
 
 // Sent says whether the server may have the command, or may have executed it.
 func (c *Call) Sent() bool { return c.sent.Load() }
+
+// Repeated says whether the script was sent again after a sending that the server may have executed.
+func (c *Call) Repeated() bool { return c.repeated.Load() }
 
 // command is an EVALSHA or EVAL that the client must not send twice on its own: the server may have executed it.
 type command struct {
@@ -97,6 +100,9 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m) {
 			return nil, c.fail(m, err)
 		}
+		if m.class == store.Indeterminate {
+			c.repeated.Store(true)
+		}
 		c.sent.Store(false)
 		if !sleep(ctx, wait/2+rand.N(wait)) {
 			return nil, c.fail(m, err)
@@ -118,6 +124,9 @@ func (c *Call) refresh(ctx context.Context, m meaning) {
 }
 
 func (c *Call) fail(m meaning, err error) error { return Fail(c.Package, m.class, err, m.mend) }
+
+// Refused says whether err is one that somebody must mend.
+func Refused(err error) bool { return inspect(err, true).class == store.Misconfigured }
 
 // Fail is err as a [store.Error] of a package's, with what to do about it, if anything.
 func Fail(pkg string, class store.Class, err error, mend string) error {

@@ -1,0 +1,2 @@
+// Package lock has locks and semaphores that hold across processes.
+package lock

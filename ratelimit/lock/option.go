@@ -1,0 +1,84 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// DefaultLease is how long a hold lives after it was last renewed, unless [WithLease] says otherwise.
+const DefaultLease = 30 * time.Second
+
+// Option configures a [Locker] or a [Semaphore].
+type Option interface{ apply(*settings) error }
+
+type optionFunc func(*settings) error
+
+func (f optionFunc) apply(s *settings) error { return f(s) }
+
+// settings are those of a locker or semaphore.
+type settings struct {
+	store   Store
+	lease   time.Duration
+	wait    time.Duration // negative: until the context is done
+	maxHold time.Duration // 0: none
+}
+
+// WithLease sets how long a hold outlives its holder: whole milliseconds, from [MinLease] to [MaxLease]. The default is
+// [DefaultLease]. It is renewed three times within that while it is held, so it need not cover the work: make it shorter where
+// what a crashed process held must be free sooner, and longer where the store may be away for longer.
+func WithLease(d time.Duration) Option {
+	return optionFunc(func(s *settings) error {
+		s.lease = d
+		return validateLease(d)
+	})
+}
+
+func validateLease(d time.Duration) error {
+	if d < MinLease || d > MaxLease || d%time.Millisecond != 0 {
+		return fmt.Errorf("lock: lease %v, want whole milliseconds from %v to %v", d, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// WithWait sets how long Lock and Acquire wait at most; with zero they do not. By default they wait until their context
+// is done.
+func WithWait(d time.Duration) Option {
+	return optionFunc(func(s *settings) error {
+		if d < 0 {
+			return fmt.Errorf("lock: wait %v, want 0 or more", d)
+		}
+		s.wait = d
+		return nil
+	})
+}
+
+// WithMaxHold sets how long a hold is renewed; it is longer than zero. It is lost when its lease ends after that. By default it is
+// renewed until it is let go or its context is done: set it where work may hang that no context ends.
+func WithMaxHold(d time.Duration) Option {
+	return optionFunc(func(s *settings) error {
+		if d <= 0 {
+			return fmt.Errorf("lock: longest hold %v, want more than 0", d)
+		}
+		s.maxHold = d
+		return nil
+	})
+}
+
+func newSettings(store Store, opts []Option) (settings, error) {
+	s := settings{store: store, lease: DefaultLease, wait: -1}
+	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return s, errors.New("lock: store is nil, want a *redislock.Store or a *lock.Memory")
+	}
+	for _, o := range opts {
+		if err := o.apply(&s); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// drift is by how much a holder counts less than its lease: the clocks of the holder and the store need not run at the
+// same rate, and the store's has milliseconds.
+func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }

@@ -1,0 +1,2 @@
+// Package redislock keeps locks and semaphores in Redis.
+package redislock

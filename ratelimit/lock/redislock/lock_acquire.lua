@@ -1,0 +1,91 @@
+-- lock_acquire: takes a lock, or takes it once more for the owner that has it.
+--
+-- KEYS  1 lock   a hash with a field for each hold that the one owner has, <owner>:<number>, whose value is the fencing
+--                token: the number of fields is the hold count. It is there while the lock is held, and ends with its lease
+--       2 token  the last fencing token, a string. It outlives the lock by TOKEN_LIFE
+--       3 queue
+--       4 alive  see queue.lua
+-- ARGV  1 hold     the field: asking again with the same is no second hold, and renews
+--       2 outer    a hold that this one nests in, '' for none: then nobody waits, and it is met only if that is held
+--       3 lease    ms
+--       4 waiter   who stands in the queue for it, '' for nobody
+--       5 channel  what inboxes begin with
+--
+-- returns status  0 not held: others have it, or wait; 1 held; 2 the outer hold is gone
+--         token   of what is held, else 0
+--         left    ms of the lease, or of that of those who have it; 0 is unknown
+--         first   1 if the waiter is the next to be served
+--
+-- A lease never ends sooner for a hold that is added: its end is the latest that any of them asked for.
+--
+-- A token is the server's time in µs, or one more than the last if that is not less. So it grows even where the key has
+-- expired or was lost, unless the clock was set back meanwhile by more than that took.
+
+local TOKEN_LIFE = 86400000 -- ms
+
+local hold, outer, lease, waiter = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+local function fresh()
+  local now = microseconds()
+  local token = integer(now)
+  local last = redis.call('SET', KEYS[2], token, 'PX', TOKEN_LIFE + lease, 'GET')
+  last = last and tonumber(last)
+  if last and last >= now then
+    now = last + 1
+    token = integer(now)
+    redis.call('SET', KEYS[2], token, 'PX', TOKEN_LIFE + lease)
+  end
+  redis.call('HSET', KEYS[1], hold, token)
+  redis.call('PEXPIRE', KEYS[1], lease)
+  return {1, now, lease, 0}
+end
+
+if outer == '' and redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+  return fresh()
+end
+
+local function extend()
+  local left = redis.call('PTTL', KEYS[1])
+  if left < lease then
+    redis.call('PEXPIRE', KEYS[1], lease)
+    left = lease
+  end
+  return left
+end
+
+local queue = new_queue(KEYS[3], KEYS[4], ARGV[5])
+local token = redis.call('HGET', KEYS[1], hold)
+if token then
+  if waiter ~= '' then
+    queue.leave(waiter)
+  end
+  return {1, tonumber(token), extend(), 0}
+end
+if outer ~= '' then
+  token = redis.call('HGET', KEYS[1], outer)
+  if not token then
+    return {2, 0, 0, 0}
+  end
+  redis.call('HSET', KEYS[1], hold, token)
+  return {1, tonumber(token), extend(), 0}
+end
+
+local now = microseconds()
+local first = queue.first(now)
+local left = redis.call('PTTL', KEYS[1])
+local free = left == -2
+if free and (not first or first == waiter) then
+  local answer = fresh()
+  if first then
+    queue.leave(waiter)
+  end
+  return answer
+end
+if waiter ~= '' then
+  queue.stand(waiter, now)
+  first = first or waiter
+end
+if free then
+  queue.wake(first)
+end
+return {0, 0, math.max(left, 0), first == waiter and 1 or 0}

@@ -1,0 +1,18 @@
+-- lock_renew: puts off the end of a lock's lease, for whoever has it.
+--
+-- KEYS  1 lock   see lock_acquire.lua
+-- ARGV  1 hold   of the owner's
+--       2 lease  ms; 0 only asks
+--
+-- returns held  1, or 0: nothing is changed
+--         left  ms of the lease
+
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return {0, 0}
+end
+local left, lease = redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])
+if left < lease then
+  redis.call('PEXPIRE', KEYS[1], lease)
+  left = lease
+end
+return {1, left}

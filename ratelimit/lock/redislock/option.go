@@ -1,0 +1,48 @@
+package redislock
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Option configures a [Store].
+type Option interface{ apply(*Store) error }
+
+type optionFunc func(*Store) error
+
+func (f optionFunc) apply(s *Store) error { return f(s) }
+
+// DefaultBudget is how long the store waits for one answer of Redis unless [WithBudget] says otherwise.
+const DefaultBudget = time.Second
+
+// WithBudget sets how long the store waits for one answer of Redis; it is longer than zero. The default is [DefaultBudget].
+func WithBudget(d time.Duration) Option {
+	return optionFunc(func(s *Store) error {
+		if d <= 0 {
+			return fmt.Errorf("redislock: budget %v, want more than 0", d)
+		}
+		s.budget = d
+		return nil
+	})
+}
+
+// DefaultPrefix is what keys begin with unless [WithPrefix] says otherwise.
+const DefaultPrefix = "rl"
+
+// WithPrefix sets what keys and channels begin with: letters, digits, and any of "._-:". The default is [DefaultPrefix]. Programs that
+// are not to meet each other's locks have prefixes of their own.
+func WithPrefix(prefix string) Option {
+	return optionFunc(func(s *Store) error {
+		for _, r := range prefix {
+			if !strings.ContainsRune("._-:", r) && !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z') {
+				return fmt.Errorf("redislock: prefix %q has %q, want letters, digits and ._-: only", prefix, r)
+			}
+		}
+		if prefix == "" {
+			return fmt.Errorf("redislock: prefix is empty, want one")
+		}
+		s.prefix = prefix
+		return nil
+	})
+}

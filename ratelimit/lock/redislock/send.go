@@ -1,0 +1,98 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// flight is a script on its way to the server and back. Its reply and err are valid once done is closed.
+type flight struct {
+	call    rediscall.Call
+	limited context.Context // ends when the budget does
+	cancel  context.CancelFunc
+
+	done  chan struct{}
+	reply []int64
+	err   error
+}
+
+// errBudget is the cause of a call that ends because its budget does.
+var errBudget = errors.New("no answer within the budget")
+
+// launch sends a script in a goroutine that ends when the client returns, at the latest after the client's own timeouts.
+// Each script may be sent twice: what names a hold is no other's.
+func (s *Store) launch(ctx context.Context, script rediscall.Script, words []any) *flight {
+	return s.launchFor(ctx, s.budget, script, words)
+}
+
+func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
+	f := &flight{done: make(chan struct{})}
+	f.limited, f.cancel = context.WithTimeoutCause(ctx, budget, errBudget)
+	f.call = rediscall.Call{Package: "redislock", Client: s.client, Script: script, Words: words, MayRepeat: true}
+	go func() {
+		defer close(f.done)
+		f.reply, f.err = f.call.Run(f.limited)
+	}()
+	return f
+}
+
+// wait returns the reply, or an error once ctx or the budget ends.
+func (f *flight) wait(ctx context.Context) ([]int64, error) {
+	defer f.cancel()
+	select {
+	case <-f.done:
+	case <-f.limited.Done():
+		if !f.landed() {
+			return nil, f.expired(ctx)
+		}
+	}
+	if f.limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
+		return nil, f.expired(ctx)
+	}
+	return f.reply, f.err
+}
+
+func (f *flight) landed() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// expired is the error of a flight that ctx or its budget ended.
+func (f *flight) expired(ctx context.Context) error {
+	if err := store.Ended(ctx); err != nil {
+		return fmt.Errorf("redislock: %w", err)
+	}
+	class := store.Unavailable
+	if f.call.Sent() || f.call.Repeated() {
+		class = store.Indeterminate
+	}
+	return rediscall.Fail("redislock", class, errBudget, "")
+}
+
+// settleTimeout is how long a release is tried after its call.
+const settleTimeout = 10 * time.Second
+
+// settle releases c, and leaves the queue that it stands in, after the call that left that open. It begins once f has
+// landed, so that it is not overtaken.
+func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
+	s.behind.Go(func() {
+		<-f.done
+		s.release(context.WithoutCancel(ctx), c)
+	})
+}
+
+// release releases c, as far as settleTimeout permits.
+func (s *Store) release(ctx context.Context, c lock.Claim) {
+	f := s.launchFor(ctx, settleTimeout, s.scriptsOf(c).release, s.releaseWords(c))
+	f.wait(ctx)
+}

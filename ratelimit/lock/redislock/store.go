@@ -1,0 +1,191 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Store is a [lock.Store] in Redis. It is safe for concurrent use; the client is its owner's. The zero Store is not valid;
+// [New] makes one.
+type Store struct {
+	client            redis.UniversalClient
+	locks, semaphores scripts
+	budget            time.Duration
+	prefix            string
+	inbox             inbox
+
+	behind sync.WaitGroup // what goes on after its call
+}
+
+var _ lock.Store = (*Store)(nil)
+
+// New returns a store that asks client. It sends nothing.
+func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("redislock: client is nil, want a *redis.Client or *redis.ClusterClient")
+	}
+	if _, ok := client.(*redis.Ring); ok {
+		return nil, errors.New("redislock: client is a *redis.Ring, want a *redis.Client or *redis.ClusterClient: " +
+			"a ring moves names to other servers while one does not answer, and they are then held twice")
+	}
+	locks, semaphores := texts()
+	s := &Store{
+		client:     client,
+		locks:      newScripts(locks),
+		semaphores: newScripts(semaphores),
+		budget:     DefaultBudget,
+		prefix:     DefaultPrefix,
+	}
+	for _, o := range opts {
+		if err := o.apply(s); err != nil {
+			return nil, err
+		}
+	}
+	s.inbox.init(s.prefix)
+	return s, nil
+}
+
+// Close ends the listening that the first waiting began, and waits, for ten seconds at most, for the releases that
+// go on after their calls. Holds are not released: Unlock them before. Nobody may wait afterwards.
+func (s *Store) Close() error {
+	err := s.inbox.close()
+	s.behind.Wait()
+	return err
+}
+
+func (s *Store) scriptsOf(c lock.Claim) *scripts {
+	if c.Limit == 0 {
+		return &s.locks
+	}
+	return &s.semaphores
+}
+
+// Acquire returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
+// that is known.
+func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	if err := s.check(ctx, c); err != nil {
+		return lock.Answer{}, err
+	}
+	k := s.keys(c)
+	var words []any
+	if c.Limit == 0 {
+		words = []any{nil, nil, 4, k.held, k.token, k.queue, k.alive, c.ID, c.Outer, c.Lease.Milliseconds(), c.Waiter, s.inbox.channels}
+	} else {
+		words = []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), c.Waiter, s.inbox.channels}
+	}
+	f := s.launch(ctx, s.scriptsOf(c).acquire, words)
+	reply, err := f.wait(ctx)
+	if err == nil {
+		return answer(c, reply)
+	}
+	if open(err) {
+		s.settle(ctx, f, c)
+	}
+	return lock.Answer{}, err
+}
+
+// check refuses what cannot be asked.
+func (s *Store) check(ctx context.Context, c lock.Claim) error {
+	if err := store.Ended(ctx); err != nil {
+		return fmt.Errorf("redislock: %w", err)
+	}
+	if err := lock.Validate(c); err != nil {
+		return rediscall.Fail("redislock", store.Misconfigured, err, "")
+	}
+	return nil
+}
+
+// answer reads the reply of an acquiring script.
+func answer(c lock.Claim, reply []int64) (lock.Answer, error) {
+	want := 3
+	if c.Limit == 0 {
+		want = 4
+	}
+	if len(reply) != want {
+		return lock.Answer{}, errReply(reply)
+	}
+	a := lock.Answer{
+		Held:  reply[0] == 1,
+		Left:  time.Duration(reply[want-2]) * time.Millisecond,
+		First: reply[want-1] == 1,
+	}
+	if c.Limit == 0 {
+		a.Token = reply[1]
+	}
+	return a, nil
+}
+
+func errReply(reply []int64) error {
+	return rediscall.Fail("redislock", store.Misconfigured, fmt.Errorf("reply %v", reply), "nothing between client and server may change replies")
+}
+
+// Renew returns within the budget, or once ctx is done.
+func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	asked := c
+	if c.Lease == 0 {
+		asked.Lease = lock.MinLease
+	}
+	if err := s.check(ctx, asked); err != nil {
+		return lock.Answer{}, err
+	}
+	k := s.keys(c)
+	words := []any{nil, nil, 1, k.held, c.ID, c.Lease.Milliseconds()}
+	if c.Limit > 0 {
+		words = []any{nil, nil, 1, k.held, c.ID, c.Cost, c.Lease.Milliseconds()}
+	}
+	reply, err := s.launch(ctx, s.scriptsOf(c).renew, words).wait(ctx)
+	if err == nil && len(reply) != 2 {
+		err = errReply(reply)
+	}
+	if err != nil {
+		return lock.Answer{}, err
+	}
+	return lock.Answer{Held: reply[0] == 1, Left: time.Duration(reply[1]) * time.Millisecond}, nil
+}
+
+// Release returns within the budget, or once ctx is done. Where that leaves open whether c is released, it is tried on for
+// ten seconds.
+func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
+	f := s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c))
+	reply, err := f.wait(ctx)
+	if err == nil && len(reply) != 1 {
+		err = errReply(reply)
+	}
+	if err != nil {
+		if mayPass(err) {
+			s.settle(ctx, f, c)
+		}
+		return false, err
+	}
+	return reply[0] == 1 || f.call.Repeated(), nil
+}
+
+func (s *Store) releaseWords(c lock.Claim) []any {
+	k := s.keys(c)
+	if c.Limit == 0 {
+		return []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Waiter, s.inbox.channels}
+	}
+	return []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Cost, c.Waiter, s.inbox.channels}
+}
+
+// open says whether an error leaves open what became of a claim.
+func open(err error) bool {
+	var failed *store.Error
+	return !errors.As(err, &failed) || failed.Class == store.Indeterminate
+}
+
+// mayPass says whether an error may pass without anybody mending anything.
+func mayPass(err error) bool {
+	var failed *store.Error
+	return !errors.As(err, &failed) || failed.Class != store.Misconfigured
+}

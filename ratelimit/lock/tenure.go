@@ -1,0 +1,213 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tenure is the time from a fresh acquisition until the last of the holds that nest in it ends.
+type tenure struct {
+	store   Store
+	claim   Claim // its lease changes only under order and mu both
+	maxHold time.Duration
+	ctx     context.Context // of the fresh acquisition: no renewing once it is done
+	token   int64
+
+	order sync.Mutex // nested acquisitions and releases come one after the other
+
+	start time.Time
+	valid atomic.Int64 // until when it is surely held: ns after start
+
+	mu       sync.Mutex
+	holds    []*hold
+	count    int // holds that there ever were
+	timer    *time.Timer
+	renewing chan struct{} // closed when the renewal that is under way has ended; nil if none is
+	over     bool          // released, or lost for the reason that lost says
+	lost     error
+}
+
+// newTenure prepares a tenure of what c names.
+func newTenure(ctx context.Context, s *settings, c Claim) *tenure {
+	c.Lease, c.ID = s.lease, newOwner()
+	return &tenure{store: s.store, claim: c, maxHold: s.maxHold, ctx: ctx}
+}
+
+// begin acquires the tenure's first hold, waiting for it up to wait, or without end if that is negative.
+func (t *tenure) begin(ctx context.Context, wait time.Duration) (*hold, error) {
+	h := t.newHold()
+	a, sent, err := seek(ctx, t.store, h.claim(), wait)
+	if err != nil {
+		return nil, err
+	}
+	t.token, t.start = a.Token, sent
+	t.valid.Store(int64(t.claim.Lease - drift(t.claim.Lease)))
+	h.Context, h.cancel = context.WithCancelCause(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = append(t.holds, h)
+	t.timer = time.AfterFunc(time.Until(sent.Add(t.period())), t.tick)
+	return h, nil
+}
+
+// nest acquires a further hold, within those that there are. It returns nil if there are none any more.
+func (t *tenure) nest(ctx context.Context, lease time.Duration) (*hold, error) {
+	t.order.Lock()
+	defer t.order.Unlock()
+	t.check()
+	outer := t.anyHold()
+	if err := t.cause(); err != nil {
+		return nil, err
+	}
+	if outer == nil {
+		return nil, nil
+	}
+	h := t.newHold()
+	c := h.claim()
+	c.Outer, c.Lease = outer.id, lease
+	sent := time.Now()
+	a, err := t.store.Acquire(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !a.Held {
+		t.lose(ErrLost)
+		return nil, ErrLost
+	}
+	t.extend(sent, lease)
+	h.Context, h.cancel = context.WithCancelCause(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holds = append(t.holds, h)
+	if t.over { // lost meanwhile
+		h.cancel(t.lost)
+	}
+	return h, nil
+}
+
+// newHold prepares a hold. The caller holds order, or the tenure alone.
+func (t *tenure) newHold() *hold {
+	h := &hold{tenure: t, id: t.claim.ID + ":" + strconv.Itoa(t.count)}
+	t.count++
+	return h
+}
+
+// remove makes h none of the holds. If it was the last one, nothing is renewed any more once remove returns.
+func (t *tenure) remove(h *hold) {
+	t.mu.Lock()
+	t.holds = slices.DeleteFunc(t.holds, func(other *hold) bool { return other == h })
+	if len(t.holds) > 0 {
+		t.mu.Unlock()
+		return
+	}
+	t.over = true
+	t.timer.Stop()
+	renewing := t.renewing
+	t.mu.Unlock()
+	if renewing != nil {
+		<-renewing
+	}
+}
+
+func (t *tenure) anyHold() *hold {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.holds) == 0 {
+		return nil
+	}
+	return t.holds[0]
+}
+
+// extend puts off until when it is held, a store having renewed it at sent or later. A lease of zero is the one that it has.
+func (t *tenure) extend(sent time.Time, lease time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if lease > t.claim.Lease {
+		t.claim.Lease = lease
+	}
+	lease = t.claim.Lease
+	until := int64(sent.Sub(t.start) + lease - drift(lease))
+	t.valid.Store(max(t.valid.Load(), until))
+}
+
+// left is how long it is surely still held.
+func (t *tenure) left() time.Duration { return time.Duration(t.valid.Load()) - time.Since(t.start) }
+
+// check makes it lost if it is not surely held.
+func (t *tenure) check() {
+	if t.left() <= 0 {
+		t.lose(fmt.Errorf("%w: not renewed within its lease", ErrLost))
+	}
+}
+
+// cause says why it is lost, nil if it is not.
+func (t *tenure) cause() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost
+}
+
+// lose ends the contexts of the holds, if they have not ended.
+func (t *tenure) lose(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	t.over, t.lost = true, why
+	t.timer.Stop()
+	for _, h := range t.holds {
+		h.cancel(why)
+	}
+}
+
+// period is how long after a renewal the next one is due.
+func (t *tenure) period() time.Duration { return t.claim.Lease / 3 }
+
+// tick renews, or finds that it is lost; it is what the timer calls.
+func (t *tenure) tick() {
+	t.check()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over || t.ctx.Err() != nil {
+		return
+	}
+	if t.maxHold > 0 && time.Since(t.start) >= t.maxHold {
+		t.timer.Reset(t.left())
+		return
+	}
+	if next := t.renew(); !t.over {
+		t.timer.Reset(min(next, t.left()))
+	}
+}
+
+// renew renews once, and returns when to do so again. The caller holds mu, which renew gives up while it waits for the store.
+func (t *tenure) renew() time.Duration {
+	h := t.holds[0]
+	c := h.claim()
+	t.renewing = make(chan struct{})
+	defer func() { close(t.renewing); t.renewing = nil }()
+	t.mu.Unlock()
+	sent := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.left())
+	a, err := t.store.Renew(ctx, c)
+	cancel()
+	switch {
+	case err != nil:
+		t.check()
+	case a.Held:
+		t.extend(sent, 0)
+	case t.anyHold() == h:
+		t.lose(fmt.Errorf("%w: the store does not have it any more", ErrLost))
+	}
+	t.mu.Lock()
+	if err != nil || !a.Held {
+		return t.period() / 5
+	}
+	return t.period() - time.Since(sent)
+}
