@@ -247,7 +247,11 @@ func (p *typePrinter) field(f *types.Var, tag string) {
 	if !f.Embedded() {
 		p.text(f.Name() + " ")
 	}
+	start := p.buf.Len()
 	p.typ(f.Type())
+	if f.Embedded() && lastName(p.buf.String()[start:]) != f.Name() {
+		p.problem("the embedded field %s of a struct type cannot be written in package %s, which cannot name its type", f.Name(), p.pkg.Name())
+	}
 	switch {
 	case tag == "":
 	case strconv.CanBackquote(tag):
@@ -255,6 +259,12 @@ func (p *typePrinter) field(f *types.Var, tag string) {
 	default:
 		p.text(" " + strconv.Quote(tag))
 	}
+}
+
+// lastName returns the name that a field gets from the embedded type with this source.
+func lastName(source string) string {
+	source, _, _ = strings.Cut(strings.TrimPrefix(source, "*"), "[")
+	return source[strings.LastIndex(source, ".")+1:]
 }
 
 func (p *typePrinter) iface(t *types.Interface) {

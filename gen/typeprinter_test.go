@@ -168,12 +168,12 @@ func TestTypePrinterHiddenNames(t *testing.T) {
 }
 
 func TestTypePrinterElsewhere(t *testing.T) {
-	far := checkPackage(t, "type alias = []string\ntype S struct{ A alias; L local; U struct{ x int } }")
+	far := checkPackage(t, "type alias = []string\ntype E = struct{}\ntype e = E\ntype S struct{ A alias; L local; U struct{ x int }; E struct{ E }; F struct{ e } }")
 	s := far.Scope().Lookup("S").Type().Underlying().(*types.Struct)
 	for i, want := range []struct {
 		text    string
 		problem bool
-	}{{"[]string", false}, {"", true}, {"struct{ x int }", true}} {
+	}{{"[]string", false}, {"", true}, {"struct{ x int }", true}, {"struct{ p.E }", false}, {"struct{ p.E }", true}} {
 		p := &typePrinter{pkg: types.NewPackage("example.com/near", "near"), qualifier: (*types.Package).Name}
 		if got := p.print(s.Field(i).Type()); got != want.text || (len(p.problems) > 0) != want.problem {
 			t.Errorf("print(%s) = %q, %v, want %q", s.Field(i).Type(), got, p.problems, want.text)
