@@ -30,7 +30,7 @@ func (s *service) resolve() {
 		s.concreteMethods()
 	}
 	if s.given != nil && s.limitsNothing() {
-		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods", s.name())
+		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods, such as //ratelimit:user 10,1s, or delete the line", s.name())
 	}
 	s.checkFound()
 	s.checkDeny()
@@ -54,7 +54,7 @@ func (s *service) limitsNothing() bool {
 func (s *service) checkFound() {
 	for _, own := range s.own {
 		if !own.found {
-			s.unit.errorf(own.lines[0].pos, "directive on %s, which is not in the method set of %s, want it on a method that can be called", own.name.Name, s.name())
+			s.unit.errorf(own.lines[0].pos, "directive on %s, which is not in the method set of %s, want it on a method that can be called; give the method a name, or delete the line", own.name.Name, s.name())
 		}
 	}
 }
@@ -157,12 +157,12 @@ func (u *unit) freeWrapper(s *service) string {
 func (s *service) interfaceMethods() {
 	u := s.unit
 	if !s.iface.IsMethodSet() {
-		u.errorf(s.firstLine(), "directive on %s, which can only constrain type parameters, want an interface that has values", s.name())
+		u.errorf(s.firstLine(), "directive on %s, which can only constrain type parameters, want an interface that has values; put the methods into an interface of their own", s.name())
 		s.own = nil
 		return
 	}
 	if s.iface.NumMethods() == 0 {
-		u.errorf(s.firstLine(), "directive on %s, which has no methods, want an interface or a type with methods", s.name())
+		u.errorf(s.firstLine(), "directive on %s, which has no methods, want an interface or a type with methods; put it on the type that has them", s.name())
 	}
 	known := map[string]bool{}
 	var explicit []*types.Func
@@ -190,7 +190,7 @@ func (s *service) concreteMethods() {
 	u := s.unit
 	named, ok := types.Unalias(s.obj.Type()).(*types.Named)
 	if !ok || named.Obj().Pkg() != u.types {
-		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
+		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods; put it on the type that has them", s.name())
 		return
 	}
 	named = named.Origin()
@@ -214,7 +214,7 @@ func (s *service) concreteMethods() {
 		all = append(all, s.promotedMethods(named)...)
 	}
 	if len(all) == 0 && len(s.own) == 0 && len(s.lines) > 0 {
-		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods", s.name())
+		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods; put it on the type that has them", s.name())
 	}
 }
 
@@ -327,7 +327,7 @@ func (s *service) linesFor(name string) []*directive {
 	if exempt != nil {
 		switch {
 		case len(own) > 1:
-			s.unit.errorf(exempt.pos, "%s beside other directives on %s, want it alone; it exempts the method from all limits", exempt.Name, name)
+			s.unit.errorf(exempt.pos, "%s beside other directives on %s, want it alone, since it exempts the method from all limits; delete it, or the others", exempt.Name, name)
 		case len(s.lines) == 0:
 			s.unit.errorf(exempt.pos, "%s on %s, whose type %s has no directives to be exempt from; delete the line", exempt.Name, name, s.name())
 		}
@@ -353,7 +353,7 @@ func (m *method) check() {
 	}
 	for i, l := range m.limits {
 		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
-			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=<a parameter>%s", l.Kind, name, m.exempt()).Mend = m.addContext()
+			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=%s%s", l.Kind, name, m.example(), m.exempt()).Mend = m.addContext()
 		}
 		for _, other := range m.limits[:i] {
 			if l.Limit.String() == other.Limit.String() {
@@ -420,6 +420,27 @@ func covered(l, other *limit) string {
 		}
 	}
 	return ""
+}
+
+// example returns an expression over the parameters that tells callers apart, as far as types can say.
+func (m *method) example() string {
+	field := ""
+	for v := range m.sig.Params().Variables() {
+		if v.Name() == "" || v.Name() == "_" {
+			continue
+		}
+		t := v.Type()
+		if isKind(t, types.IsString) || isKind(t, types.IsInteger) {
+			return v.Name()
+		}
+		if ptr, ok := t.Underlying().(*types.Pointer); ok {
+			t = ptr.Elem()
+		}
+		if _, ok := t.Underlying().(*types.Struct); ok && field == "" {
+			field = v.Name() + ".<field>"
+		}
+	}
+	return cmp.Or(field, "<a parameter>")
 }
 
 // exempt says how to mend a method that has limits only because its type has.

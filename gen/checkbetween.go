@@ -139,7 +139,7 @@ func (u *unit) checkBoth(s *service, m *method) {
 func (u *unit) checkFluent(s *service, m *method) {
 	for v := range m.sig.Results().Variables() {
 		if types.Identical(v.Type(), s.obj.Type()) {
-			u.warnf(m.pos, "%s returns %s, and what it returns is not behind the wrapper: calls on it are not limited", m.fn.Name(), s.name())
+			u.warnf(m.pos, "%s returns %s, and what it returns is not behind the wrapper: calls on it are not limited; put it there by %s where they are to be", m.fn.Name(), s.name(), s.constructor())
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (u *unit) checkBody(fn *ast.FuncDecl) {
 			return true
 		}
 		if id, ok := ast.Unparen(sel.X).(*ast.Ident); ok && id.Name == recv && limited[sel.Sel.Name] != nil {
-			u.warnf(call.Pos(), "%s.%s is called on its own receiver and is not limited here: the call does not pass the wrapper %s",
+			u.warnf(call.Pos(), "%s.%s is called on its own receiver and is not limited here: the call does not pass the wrapper %s; give the service the limited one to call, if the call is to count",
 				recv, sel.Sel.Name, limited[sel.Sel.Name].wrapper())
 		}
 		return true

@@ -42,7 +42,7 @@ func (m *method) checkExpressions(l *limit) {
 	}
 	if l.When != "" {
 		if l.when = m.expression(l, "when", l.When); l.when != nil && !isKind(l.when.typ, types.IsBoolean) {
-			m.refuse(l, "when", "when=%s has type %s, want a bool", l.When, m.typeString(l.when.typ))
+			m.refuse(l, "when", "when=%s has type %s, want a bool%s", l.When, m.typeString(l.when.typ), hintWhen(l.when.typ, l.When))
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (m *method) expression(l *limit, option, text string) *expression {
 		return nil
 	}
 	if what, pos := sideEffect(expr); what != "" {
-		u.errorf(l.line.at(option, fset.Position(pos).Offset), "%s=%s has %s, want an expression without: it is computed for every call", option, text, what)
+		u.errorf(l.line.at(option, fset.Position(pos).Offset), "%s=%s has %s, want an expression without, since it is computed for every call; put it into a function, and call that", option, text, what)
 		return nil
 	}
 	e := &expression{expr: expr, text: text, info: &types.Info{
@@ -98,11 +98,11 @@ func (m *method) expression(l *limit, option, text string) *expression {
 		return nil // what makes it so is reported
 	}
 	if !tv.IsValue() {
-		m.refuse(l, option, "%s=%s is not a value, want an expression over the parameters of %s", option, text, m.fn.Name())
+		m.refuse(l, option, "%s=%s is not a value, want an expression over the parameters of %s, such as %s", option, text, m.fn.Name(), m.example())
 		return nil
 	}
 	if obj := e.testOnly(u, l.line.src); obj != nil {
-		m.refuse(l, option, "%s=%s uses %s, which only tests declare", option, text, obj.Name())
+		m.refuse(l, option, "%s=%s uses %s, which only tests declare; declare it in a file that is no test", option, text, obj.Name())
 		return nil
 	}
 	e.typ = tv.Type
@@ -350,7 +350,7 @@ func (e *expression) testOnly(u *unit, src *source) types.Object {
 func (m *method) checkCost(l *limit) {
 	e := l.cost
 	if !isKind(e.typ, types.IsInteger) {
-		m.refuse(l, "cost", "cost=%s has type %s, want an integer", l.Cost, m.typeString(e.typ))
+		m.refuse(l, "cost", "cost=%s has type %s, want an integer%s", l.Cost, m.typeString(e.typ), hintCost(e.typ, l.Cost))
 		return
 	}
 	value := e.info.Types[e.expr].Value
@@ -368,4 +368,38 @@ func (m *method) checkCost(l *limit) {
 	case !exact || n > smallest:
 		m.refuse(l, "cost", "cost=%s can never be allowed, want at most %d, the smallest count of the limit", l.Cost, smallest)
 	}
+}
+
+// hintWhen says what to write in place of a condition that is none.
+func hintWhen(t types.Type, text string) string {
+	zero := ""
+	switch t.Underlying().(type) {
+	case *types.Pointer, *types.Interface, *types.Slice, *types.Map, *types.Chan, *types.Signature:
+		zero = "nil"
+	default:
+		if isKind(t, types.IsString) {
+			zero = `""`
+		} else if isKind(t, types.IsNumeric) {
+			zero = "0"
+		}
+	}
+	if zero == "" {
+		return ""
+	}
+	return "; write when=" + text + "!=" + zero
+}
+
+// hintCost says what to write in place of a cost that is no integer.
+func hintCost(t types.Type, text string) string {
+	switch t.Underlying().(type) {
+	case *types.Slice, *types.Map, *types.Array:
+		return "; write cost=len(" + text + ")"
+	}
+	switch {
+	case isKind(t, types.IsString):
+		return "; write cost=len(" + text + ")"
+	case isKind(t, types.IsFloat):
+		return "; write cost=int64(" + text + ")"
+	}
+	return ""
 }

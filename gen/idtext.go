@@ -64,6 +64,12 @@ func hintBy(t types.Type, text string) string {
 		}
 		return "; write the field that tells callers apart, by=" + text + ".<field>"
 	}
+	if _, ok := t.Underlying().(*types.Interface); ok {
+		return "; write what tells callers apart, such as a method of it that returns a string"
+	}
+	if slice, ok := t.Underlying().(*types.Slice); ok && types.Identical(slice.Elem(), types.Typ[types.String]) {
+		return "; write by=strings.Join(" + text + `,",") to count by all of them`
+	}
 	if isKind(t, types.IsFloat) {
 		return "; write by=int64(" + text + ") to count by its whole part"
 	}

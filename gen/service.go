@@ -95,7 +95,7 @@ func (s *service) add(u *unit, d *directive, method string, name *ast.Ident) {
 func (s *service) addLine(u *unit, d *directive) {
 	switch {
 	case d.Name == "wrapper" && s.given != nil:
-		u.errorf(d.pos, "type %s has two wrapper directives, want one", s.spec.Name.Name)
+		u.errorf(d.pos, "type %s has two wrapper directives, want one, with a name, a constructor or both; the other is at line %d", s.spec.Name.Name, u.position(s.given.pos).Line)
 	case d.Name == "wrapper":
 		s.given = d
 	case !d.Counts():
