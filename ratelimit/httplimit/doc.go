@@ -16,7 +16,8 @@
 //
 // # Addresses
 //
-// No header is trusted: the address is that of the TCP peer. Behind a proxy every caller has the proxy's address, and
-// limits by ip count them together. A program that knows which of its proxies to trust can put the address into the
-// context by itself, inside of Identify, with [ratelimit.WithIP].
+// No header is trusted unasked: the address is that of the TCP peer. Behind a proxy every caller has the proxy's address, and
+// limits by ip count them together. A program says with [WithClientAddr] which proxy's word counts:
+//
+//	httplimit.Identify(httplimit.WithClientAddr(clientaddr.XFFTrustedCIDRs(netip.MustParsePrefix("10.0.0.0/8"))))
 package httplimit

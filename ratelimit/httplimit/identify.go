@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/clientaddr"
 )
 
 // Option configures [Identify].
@@ -21,15 +22,22 @@ func WithUserFunc(f func(*http.Request) string) Option {
 	return optionFunc(func(i *identifier) { i.user = f })
 }
 
+// WithClientAddr makes [Identify] take the client's address from where source says, for programs that proxies stand before.
+// The default is [clientaddr.RemoteAddr]: the address of the TCP peer.
+func WithClientAddr(source clientaddr.Source) Option {
+	return optionFunc(func(i *identifier) { i.addr = source })
+}
+
 type identifier struct {
+	addr clientaddr.Source
 	user func(*http.Request) string // nil leaves the user as it is
 }
 
-// Identify returns a middleware that puts the caller's identity into the request's context: the address of the TCP peer, as
-// [ratelimit.WithIP] does, and with [WithUserFunc] the user. What it finds replaces what the context had. A peer without an
+// Identify returns a middleware that puts the caller's identity into the request's context: the client's address, as
+// [ratelimit.WithIP] does, and with [WithUserFunc] the user. What it finds replaces what the context had. A client without an
 // address, as on a unix socket, is a caller without one: what then happens is the limit's own missing=.
 func Identify(opts ...Option) func(http.Handler) http.Handler {
-	var i identifier
+	i := identifier{addr: clientaddr.RemoteAddr()}
 	for _, o := range opts {
 		o.apply(&i)
 	}
@@ -42,7 +50,7 @@ func Identify(opts ...Option) func(http.Handler) http.Handler {
 
 // identify returns r with the identity of its caller.
 func (i *identifier) identify(r *http.Request) *http.Request {
-	ctx := ratelimit.WithIP(r.Context(), peer(r))
+	ctx := ratelimit.WithIP(r.Context(), i.addr.Find(peer(r), r.Header.Values))
 	if i.user != nil {
 		ctx = ratelimit.WithUser(ctx, i.user(r))
 	}

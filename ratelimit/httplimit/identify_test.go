@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/clientaddr"
 	"github.com/rlgen/rlgen/ratelimit/httplimit"
 )
 
@@ -32,8 +33,8 @@ func TestIdentifyTakesThePeersAddress(t *testing.T) {
 	}{
 		{"203.0.113.7:1234", "203.0.113.7"},
 		{"[2001:db8::1]:443", "2001:db8::1"},
-		{"[fe80::1%eth0]:443", "fe80::1%eth0"},
-		{"[::ffff:203.0.113.7]:80", "::ffff:203.0.113.7"},
+		{"[fe80::1%eth0]:443", "fe80::1"},
+		{"[::ffff:203.0.113.7]:80", "203.0.113.7"},
 		{"127.0.0.1:0", "127.0.0.1"},
 
 		{"", ""},
@@ -172,6 +173,29 @@ func TestIdentifyBehindRealListeners(t *testing.T) {
 			res.Body.Close()
 			if got != tt.want {
 				t.Errorf("address = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestIdentifyBehindProxies(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711"
+	r.Header.Add("X-Forwarded-For", "1.1.1.1")
+	r.Header.Add("X-Forwarded-For", "203.0.113.7, 10.2.0.1")
+	for _, test := range []struct {
+		name   string
+		source clientaddr.Source
+		want   string
+	}{
+		{"none that counts", clientaddr.RemoteAddr(), "10.0.0.1"},
+		{"two", clientaddr.XFFTrustedCount(2), "203.0.113.7"},
+		{"of a network", clientaddr.XFFTrustedCIDRs(netip.MustParsePrefix("10.0.0.0/8")), "203.0.113.7"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, _ := ratelimit.IPFrom(identified(r, httplimit.WithClientAddr(test.source)).Context())
+			if want := netip.MustParseAddr(test.want); got != want {
+				t.Errorf("the context has %v, want %v", got, want)
 			}
 		})
 	}
