@@ -20,9 +20,14 @@ type Decision struct {
 	RetryAfter time.Duration
 	// Limits has the limits that applied, in the policy's order.
 	Limits []LimitDecision
+	// Waited is how long the call waited for room, as the limits' Wait lets it, and in the line of those that did.
+	Waited time.Duration
+	// Crowded says that the call is denied because as many calls wait already as [WithMaxWaiters] lets: it would have waited
+	// else.
+	Crowded bool
 	// Degraded is why the store could not decide; nil if it did.
 	Degraded error
-	// Elapsed is how long the decision took.
+	// Elapsed is how long the decision took, waiting included.
 	Elapsed time.Duration
 }
 
@@ -54,6 +59,8 @@ type RuleDecision struct {
 	RetryAfter time.Duration
 	// ResetAfter is how long until all of the count is free again if nobody else asks.
 	ResetAfter time.Duration
+	// Delay is how long a queue made the call wait.
+	Delay time.Duration
 }
 
 // Source says who decided a limit.

@@ -40,11 +40,17 @@ type ExceededError struct {
 	Rule rules.Rule
 	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero.
 	RetryAfter time.Duration
+	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets.
+	Crowded bool
 }
 
 func (e *ExceededError) Error() string {
-	return fmt.Sprintf("%s %s: %v: limit %q allows %v, retry after %v",
+	text := fmt.Sprintf("%s %s: %v: limit %q allows %v, retry after %v",
 		e.Type, e.Method, ErrExceeded, e.Limit, e.Rule, e.RetryAfter)
+	if e.Crowded {
+		text += "; it does not wait, for too many calls do"
+	}
+	return text
 }
 
 // Is reports whether target is [ErrExceeded].

@@ -20,6 +20,8 @@ type Guard struct {
 	policy  *rules.Policy
 	limits  []limit
 	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
+	waits   bool // a limit has a wait
+	queues  bool // and is a queue
 }
 
 // limit is a limit of the policy, prepared.
@@ -34,7 +36,8 @@ type limit struct {
 // other classes. It takes one input for each limit of the policy, in its order; or none, where no limit has by, cost or when.
 //
 // The identity is that of ctx, and a nil ctx has none. If ctx is done, the error is its cause and nothing is sent; if ctx
-// ends while the store is asked, the call may have been charged.
+// ends while the store is asked, the call may have been charged. If it ends while the call waits for limits with a Wait, the call
+// is charged to none, but for a place in a queue that others stand behind.
 func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
 	d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
 	if err == nil {
@@ -65,6 +68,7 @@ func (g *Guard) denied(d *Decision) error {
 		Kind:       g.policy.Limits[limit].Kind,
 		Rule:       worst.Rule,
 		RetryAfter: worst.RetryAfter,
+		Crowded:    d.Crowded,
 	}
 }
 
@@ -103,6 +107,14 @@ func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (
 		d.Allowed = true
 		return Permit{}, nil
 	}
+	if g.waits {
+		return g.await(ctx, c, detail, d)
+	}
+	return g.once(ctx, c, detail, d)
+}
+
+// once asks the store, and where it cannot decide, whatever takes its place.
+func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	from := g.limiter.store
 	outcome, err := from.Take(ctx, c.requests, detail)
 	if err == nil {
@@ -207,7 +219,9 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool
 			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
 		default:
 			asked = append(asked, req.Cost)
+			wait := req.Wait
 			req = store.NewRequest(&l.share, req.Key, min(req.Cost, smallest(&l.share))) // what the whole fleet may allow, this process may not hold back for ever
+			req.Wait = wait
 			alone.requests = append(alone.requests, req)
 			alone.indexes = append(alone.indexes, i)
 		}
@@ -267,7 +281,7 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 			l.Allowed = l.Allowed && allowed
 			l.Rules[j] = RuleDecision{
 				Rule: req.Rules[j], Allowed: allowed,
-				Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
+				Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter, Delay: r.Delay,
 			}
 			d.RetryAfter = max(d.RetryAfter, r.RetryAfter)
 		}

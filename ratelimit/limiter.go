@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -24,6 +25,9 @@ type Limiter struct {
 	instances  int
 	secret     []byte
 	health     health
+	maxWaiters int64
+	waiters    atomic.Int64
+	lines      lines
 
 	mu    sync.Mutex
 	types map[string]string       // the package of each type, by "orders.Orders"
@@ -33,11 +37,12 @@ type Limiter struct {
 // New returns a limiter that decides by s.
 func New(s store.Store, opts ...Option) (*Limiter, error) {
 	l := &Limiter{
-		store:     s,
-		log:       slog.Default(),
-		instances: 1,
-		types:     make(map[string]string),
-		keys:      make(map[string]*rules.Limit),
+		store:      s,
+		log:        slog.Default(),
+		instances:  1,
+		maxWaiters: DefaultMaxWaiters,
+		types:      make(map[string]string),
+		keys:       make(map[string]*rules.Limit),
 	}
 	for _, o := range opts {
 		o.apply(l)
@@ -47,6 +52,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, errors.New("ratelimit: no store: want one of redisstore.New, memstore.New or your own")
 	case l.instances < 1:
 		return nil, fmt.Errorf("ratelimit: %d instances, want 1 or more", l.instances)
+	case l.maxWaiters < 0:
+		return nil, fmt.Errorf("ratelimit: at most %d waiters, want 0 or more", l.maxWaiters)
 	case l.localGiven && isNil(l.local):
 		return nil, errors.New("ratelimit: a nil local store, want one, or no WithLocal for one in memory")
 	case slices.Contains(l.observers, nil):
@@ -91,6 +98,8 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
 	for i := range p.Limits {
 		g.limits[i] = l.prepare(p, i)
+		g.waits = g.waits || p.Limits[i].Wait > 0
+		g.queues = g.queues || p.Limits[i].Queues()
 		g.inputs = g.inputs || p.Limits[i].By != "" || p.Limits[i].Cost != "" || p.Limits[i].When != ""
 	}
 	return g, nil

@@ -42,3 +42,10 @@ func WithHashIDs(secret []byte) Option {
 func WithLocal(s store.Store) Option {
 	return optionFunc(func(l *Limiter) { l.local, l.localGiven = s, true })
 }
+
+// WithMaxWaiters sets how many calls of limits with a Wait may be waiting at once; a further one that would have to wait is
+// denied at once ([ExceededError.Crowded]). The default is [DefaultMaxWaiters]; 0 makes no call wait. Each waiting call holds its
+// goroutine, and whatever its caller holds.
+func WithMaxWaiters(n int) Option {
+	return optionFunc(func(l *Limiter) { l.maxWaiters = int64(n) })
+}

@@ -54,7 +54,8 @@ func Failing(class store.Class, opts ...ratelimit.Option) *ratelimit.Limiter {
 }
 
 func limiter(s store.Store, opts []ratelimit.Option) *ratelimit.Limiter {
-	l, err := ratelimit.New(s, opts...)
+	nobodyWaits := ratelimit.WithMaxWaiters(0)
+	l, err := ratelimit.New(s, append([]ratelimit.Option{nobodyWaits}, opts...)...)
 	if err != nil {
 		panic("ratelimittest: " + err.Error())
 	}

@@ -1,0 +1,255 @@
+package ratelimit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// DefaultMaxWaiters is how many calls of a limiter wait at most unless [WithMaxWaiters] says otherwise.
+const DefaultMaxWaiters = 1024
+
+// waiting is a call that may wait: on its way through lines, asks and pauses to its decision.
+type waiting struct {
+	guard   *Guard
+	ctx     context.Context
+	call    call
+	began   time.Time
+	waited  time.Duration
+	place   *place // in a line; nil if in none
+	counted bool   // among the limiter's waiters
+}
+
+// await decides a call of which at least one limit has a wait.
+func (g *Guard) await(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
+	w := &waiting{guard: g, ctx: ctx, call: c, began: time.Now()}
+	permit, err := w.decide(detail, d)
+	w.leave()
+	if w.counted {
+		g.limiter.waiters.Add(-1)
+	}
+	d.Waited = w.waited
+	return permit, err
+}
+
+func (w *waiting) decide(detail bool, d *Decision) (Permit, error) {
+	if err := w.lineUp(); err != nil {
+		return Permit{}, err
+	}
+	for {
+		w.limitDelays()
+		*d = Decision{Policy: d.Policy}
+		permit, err := w.guard.once(w.ctx, w.call, detail, d)
+		if err != nil {
+			return Permit{}, err
+		}
+		if d.Allowed {
+			return w.delay(permit, d)
+		}
+		key, pause, latest, ok := w.again(d)
+		if !ok || !w.enter(key, latest) {
+			return Permit{}, nil
+		}
+		if err := w.pause(pause, latest); err != nil {
+			return Permit{}, err
+		}
+	}
+}
+
+// lineUp lets those go first who wait already for a key of the call. It returns without a place where their turn will not have come by
+// the time that the call may wait: it is then decided at once, as one that cannot wait.
+func (w *waiting) lineUp() error {
+	for n, i := range w.call.indexes {
+		l, key := &w.guard.limits[i], w.call.requests[n].Key
+		if l.Wait == 0 || l.Queues() || !w.guard.limiter.lines.waits(key) {
+			continue
+		}
+		latest := w.began.Add(l.Wait)
+		if w.count() && w.enter(key, latest) {
+			return w.pause(0, latest)
+		}
+		return nil
+	}
+	return nil
+}
+
+// count counts the call among the limiter's waiters, and reports whether there is room for it.
+func (w *waiting) count() bool {
+	if w.counted {
+		return true
+	}
+	w.counted = w.guard.limiter.waiters.Add(1) <= w.guard.limiter.maxWaiters
+	if !w.counted {
+		w.guard.limiter.waiters.Add(-1)
+	}
+	return w.counted
+}
+
+// limitDelays makes queues delay the call no longer than it may still wait.
+func (w *waiting) limitDelays() {
+	if !w.guard.queues {
+		return
+	}
+	left := w.left()
+	w.call.requests = slices.Clone(w.call.requests) // the store may still hold those of an earlier ask
+	for n, i := range w.call.indexes {
+		if l := &w.guard.limits[i]; l.Queues() {
+			w.call.requests[n].Wait = 0
+			if w.count() {
+				w.call.requests[n].Wait = max(0, min(l.Wait-time.Since(w.began), left)).Truncate(time.Microsecond)
+			}
+		}
+	}
+}
+
+// left is the time until the context's deadline.
+func (w *waiting) left() time.Duration {
+	if deadline, ok := w.ctx.Deadline(); ok {
+		return time.Until(deadline)
+	}
+	return store.Never
+}
+
+// again says whether a call that was denied waits: for which key, for how long, and until when it may. It does so only if every limit
+// that denies it has a wait in which it would let it pass, before the context ends.
+func (w *waiting) again(d *Decision) (key string, pause time.Duration, latest time.Time, ok bool) {
+	since := time.Since(w.began)
+	queued := false
+	for i := range d.Limits {
+		l := &d.Limits[i]
+		if l.Allowed {
+			continue
+		}
+		limit, retry := &w.guard.limits[l.Index], l.retryAfter()
+		if retry > limit.Wait-since || limit.Queues() && w.counted {
+			return "", 0, latest, false
+		}
+		queued = queued || limit.Queues()
+		if retry > pause {
+			key, pause, latest = l.Key, retry, w.began.Add(limit.Wait)
+		}
+	}
+	if pause == 0 || pause >= w.left() {
+		return "", 0, latest, false
+	}
+	d.Crowded = queued || !w.count()
+	return key, pause, latest, !d.Crowded
+}
+
+// retryAfter is the longest wait of the limit's rules.
+func (l *LimitDecision) retryAfter() time.Duration {
+	var wait time.Duration
+	for i := range l.Rules {
+		wait = max(wait, l.Rules[i].RetryAfter)
+	}
+	return wait
+}
+
+// enter puts the call into the line for key, where it is not in it already, and reports whether there is a place for it.
+func (w *waiting) enter(key string, latest time.Time) bool {
+	if w.place != nil && w.place.line.key == key {
+		return true
+	}
+	w.leave()
+	w.place = w.guard.limiter.lines.join(key, latest)
+	return w.place != nil
+}
+
+// leave gives up the call's place, if it has one.
+func (w *waiting) leave() {
+	if w.place != nil {
+		w.guard.limiter.lines.leave(w.place)
+		w.place = nil
+	}
+}
+
+// pause waits for d where the call is the first in its line, else until it is, and no longer than to latest, at which it has
+// lost its place.
+func (w *waiting) pause(d time.Duration, latest time.Time) error {
+	began := time.Now()
+	defer func() { w.waited += time.Since(began) }()
+	select {
+	case <-w.place.first:
+		if d == 0 {
+			return nil
+		}
+		lines := &w.guard.limiter.lines
+		lines.open(w.place, began.Add(d))
+		defer lines.open(w.place, time.Time{})
+		return w.sleep(d)
+	default:
+	}
+	timer := time.NewTimer(time.Until(latest))
+	defer timer.Stop()
+	select {
+	case <-w.place.first:
+	case <-timer.C:
+		w.leave()
+	case <-w.ctx.Done():
+		return w.guard.ended(store.Ended(w.ctx))
+	}
+	return nil
+}
+
+func (w *waiting) sleep(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-w.ctx.Done():
+		return w.guard.ended(store.Ended(w.ctx))
+	}
+}
+
+// delay lets an allowed call wait until its queues let it go on. Where the context ends before that, the call's permits are given back.
+func (w *waiting) delay(permit Permit, d *Decision) (Permit, error) {
+	delay := d.delay()
+	if delay == 0 {
+		return permit, nil
+	}
+	w.leave()
+	if left := w.left(); delay >= left {
+		_ = permit.GiveBack(w.ctx)
+		d.denyDelayed(left)
+		return Permit{}, nil
+	}
+	began := time.Now()
+	err := w.sleep(delay)
+	w.waited += time.Since(began)
+	if err != nil {
+		_ = permit.GiveBack(w.ctx) // what cannot be given back stays a gap in the queue
+		return Permit{}, err
+	}
+	return permit, nil
+}
+
+// delay is the longest delay of all queues.
+func (d *Decision) delay() time.Duration {
+	var delay time.Duration
+	for i := range d.Limits {
+		for j := range d.Limits[i].Rules {
+			delay = max(delay, d.Limits[i].Rules[j].Delay)
+		}
+	}
+	return delay
+}
+
+// denyDelayed makes d deny a call whose queues would delay it for longer than is left.
+func (d *Decision) denyDelayed(left time.Duration) {
+	d.Allowed = false
+	for i := range d.Limits {
+		l := &d.Limits[i]
+		for j := range l.Rules {
+			r := &l.Rules[j]
+			if r.Delay >= left {
+				l.Allowed, r.Allowed = false, false
+				r.RetryAfter = max(time.Microsecond, r.Delay-max(0, left))
+				d.RetryAfter = max(d.RetryAfter, r.RetryAfter)
+			}
+			r.Delay = 0
+		}
+	}
+}
