@@ -38,30 +38,48 @@
 //
 // # Rules
 //
-// A rule admits count permits in any window. One that can never deny what another rule of the limit allows is
+// A rule admits count permits in a window; what a window is, the algorithm says. One that can never deny what another rule of the limit allows is
 // refused: 100,1m beside 10,1h, which admits 10 in a minute, and 600,1m beside 10,1s, which admits 600. Of two buckets, one that is
 // no smaller and gains no less than the other never denies what that one allows.
 //
 // # Algorithms
 //
 //	sliding-log    in every window: at most count. Exact; a record for each call of the window
+//	sliding-window in every window: at most count. Counts for sub-windows; a permit is back up to one of them late
+//	fixed-window   in each of the windows that follow one another: at most count, and so in any window at most twice as
+//	               many. One number for each rule
 //	token-bucket   in every time D: at most burst + D·count/window. One number for each rule
 //	leaky-bucket   the same, told as a bucket that calls fill and that leaks
 //	gcra           the same, told as the time at which the burst is there again
 //
-// A log suits counts that must hold in any window, and small ones. A bucket suits large counts and calls that are to be spread:
+// A log suits counts that must hold in any window, and small ones.
+//
+// A sliding window suits large ones. It divides the window into segments= sub-windows, which begin at the multiples of their
+// length since 1970-01-01 00:00 UTC, and counts all that was admitted in the sub-window of now and in as many before it as the
+// window has. So a permit counts until the end of its sub-window is a window ago: more sub-windows give it back sooner, and
+// take more memory. A sub-window that is not whole microseconds is rounded up, and with it the window: 1s in 7 parts is
+// counted as 7 times 142,858µs.
+//
+// A fixed window suits quotas. With start=clock windows begin at the multiples of their length since 1970-01-01 00:00 UTC:
+// minutes, hours and days are those of a clock in UTC, 7d begins on Thursdays, and no window is a month. With start=first
+// a window begins with the first call that is admitted after the end of the one before. Right before and right after a boundary,
+// twice the count may pass in an instant.
+//
+// A bucket suits large counts and calls that are to be spread:
 // what it lets through at once is the burst, and each permit comes back by itself after window/count. All of it is counted in
 // integers and exact to the microsecond, which is why burst times window has an end: 9,007,197,107,257,344 permits times
 // microseconds, or 104,249 permits in a day.
 //
 // A call that is given back at once was never made. Given back later, a log forgets it; a bucket gets back what has not come
-// back by itself since.
+// back by itself since; a window gets it back unless it, or the sub-window, is over.
 //
 // # Options
 //
-//	algo     sliding-log*, token-bucket, leaky-bucket, gcra
+//	algo     sliding-log*, sliding-window, fixed-window, token-bucket, leaky-bucket, gcra
 //	                                  how the limit counts
 //	burst    number                   depth of a bucket, each rule's count by default
+//	start    clock*, first            where a fixed window begins
+//	segments number up to 100         sub-windows of a sliding window, 10 by default
 //	by       Go expression            the id, in place of the context's; key must have it
 //	cost     Go expression            permits that a call takes, 1 by default
 //	when     Go expression            the limit applies only if it is true

@@ -43,8 +43,10 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	missing=allow   a call without an id passes (default deny)
 	onfail=open     what a store that cannot decide means: local (default), open, closed
 	deny=zero       a denied call returns zero values; for methods without an error result
-	algo=word       how to count: sliding-log (default), token-bucket, leaky-bucket, gcra
+	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket, leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
+	start=first     a fixed window begins with a call, not with the clock's minute, hour or day (UTC)
+	segments=n      sub-windows of a sliding window (default 10)
 
 A value with spaces is a Go string: "when=req.Kind == Paid".
 `},

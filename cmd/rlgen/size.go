@@ -12,7 +12,11 @@ import (
 //	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
 //	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
 //	             two of them
-//	buckets      a string with an entry for each rule
+//	buckets, fixed-window
+//	             a string with an entry for each rule
+//	sliding-window
+//	             the same, and in each entry the counts of the sub-windows, in digits with a comma between them; there are
+//	             most digits where the count is spread evenly
 const (
 	bytesPerKey       = 64 // besides the key's own text
 	bytesPerListed    = 27
@@ -21,6 +25,9 @@ const (
 	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
 	bytesPerBucket    = 64
+	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
+	bytesPerFixed     = 64
+	bytesPerSliding   = 56 // besides the counts
 	bytesOfAnID       = 64 // past which an id becomes a hash
 	bytesOfAnIPPrefix = 40
 )
@@ -41,10 +48,28 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 		}
 		pointers := int64(1) << bits.Len64(uint64(calls-1))
 		return key + bytesPerSkipList + bytesPerSkipped*calls + bytesPerPointer*pointers
+	case rules.FixedWindow:
+		return key + bytesPerLong + bytesPerFixed*int64(len(l.Rules))
+	case rules.SlidingWindow:
+		bytes := int64(0)
+		for _, r := range l.Rules {
+			segments, _ := rules.Subwindows(r.Window, l.Segments)
+			bytes += bytesPerSliding + digitsOf(r.Count, segments+1)
+		}
+		return key + bytesPerLong + bytes + bytes/4 // which the allocator rounds up
 	case rules.TokenBucket, rules.LeakyBucket, rules.GCRA:
 		return key + bytesPerBucket*int64(len(l.Rules))
 	}
 	return 0
+}
+
+// digitsOf returns how many digits some numbers have at most that are count together, and commas behind them.
+func digitsOf(count, numbers int64) int64 {
+	most := numbers
+	for least := int64(1); least <= count; least *= 10 {
+		most += min(numbers, count/least) // no more than these are as large as least
+	}
+	return most
 }
 
 // keyLength returns the length of limit i's key with the longest id.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
@@ -34,6 +35,16 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 900,1m 1000,1h algo=token-bucket",
 		"//ratelimit:user 1000,1h algo=leaky-bucket",
 		"//ratelimit:user 7,1h burst=1000 algo=gcra",
+		"//ratelimit:user 1,1h algo=fixed-window",
+		"//ratelimit:user 100,1m 1000,1h 10000,24h algo=fixed-window start=first",
+		"//ratelimit:user 1000000000,366d algo=fixed-window",
+		"//ratelimit:user 1,1h algo=sliding-window",
+		"//ratelimit:user 10,1h algo=sliding-window",
+		"//ratelimit:user 100,1m 5000,1h algo=sliding-window",
+		"//ratelimit:user 1000000000,366d algo=sliding-window",
+		"//ratelimit:user 1000,1h algo=sliding-window segments=1",
+		"//ratelimit:user 1000,1h algo=sliding-window segments=100",
+		"//ratelimit:user 1000000000,1h algo=sliding-window segments=100",
 	} {
 		t.Run(directive, func(t *testing.T) {
 			d, err := rules.Parse(directive)
@@ -43,7 +54,11 @@ func TestBytesPerID(t *testing.T) {
 			p := &rules.Policy{Package: "example.com/orders", Type: "orders.Orders", Method: "Create", Limits: []rules.Limit{d.Limit}}
 			key := strings.Replace(p.KeyTemplate(0), "<id>", prefix, 1)
 			key += strings.Repeat("x", int(keyLength(p, 0))-len(key))
-			useUp(t, s, &p.Limits[0], key)
+			if d.Limit.Algorithm == rules.SlidingWindow {
+				client.Set(t.Context(), key, spread(t, &p.Limits[0], key), time.Hour)
+			} else {
+				useUp(t, s, &p.Limits[0], key)
+			}
 			got, want := memory(t, client, key), bytesPerID(p, 0)
 			if got > want || got < want/2 {
 				t.Errorf("%s takes %d bytes, want at most the %d that rlgen list says, and half of it at least", directive, got, want)
@@ -52,11 +67,45 @@ func TestBytesPerID(t *testing.T) {
 	}
 }
 
-// useUp takes permits one at a time until there are no more.
+// spread takes the permits of the first rule of a sliding window evenly from all of its sub-windows, and returns what is then
+// at the key.
+func spread(t *testing.T, limit *rules.Limit, key string) string {
+	t.Helper()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	s, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := limit.Rules[0]
+	segments, length := rules.Subwindows(r.Window, limit.Segments)
+	left, base := r.Count, int64(51*366*24*time.Hour/length)
+	for i := range segments + 1 {
+		server.SetTime(time.Unix(0, 0).Add(time.Duration(base+i) * length))
+		cost := (left + segments - i) / (segments + 1 - i)
+		out, err := s.Take(t.Context(), []store.Request{store.NewRequest(limit, key, cost)}, false)
+		if err != nil || !out.Allowed {
+			t.Fatalf("Take of %d in sub-window %d = %+v, %v, want it allowed", cost, i, out, err)
+		}
+		left -= cost
+	}
+	text, err := server.Get(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// useUp takes permits one at a time, of a fixed window all at once, until there are no more.
 func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 	t.Helper()
+	cost := int64(1)
+	if limit.Algorithm == rules.FixedWindow {
+		cost = limit.Rules[0].Count
+	}
 	for {
-		out, err := s.Take(t.Context(), []store.Request{store.NewRequest(limit, key, 1)}, false)
+		out, err := s.Take(t.Context(), []store.Request{store.NewRequest(limit, key, cost)}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
