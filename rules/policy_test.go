@@ -38,11 +38,11 @@ rules: policy "a.B.C": Limits[0] (LIMIT): rule "1,0s" has a window out of range,
 rules: policy "a.B.C": Limits[0] (LIMIT): rule "1,1.5µs" has a window out of range, want 1ms to 366d
 rules: policy "a.B.C": Limits[0] (LIMIT): rule "1,1.000000001s" has a part of a microsecond in its window, want whole microseconds
 rules: policy "a.B.C": Limits[0] (LIMIT): rule "-1,400d" admits nothing, want a count of 1 to 10000
-rules: policy "a.B.C": Limits[0] (LIMIT): rule "10001,1s" has a count that is too large for sliding-log, want 1 to 10000; write algo=sliding-window, fixed-window, token-bucket, leaky-bucket or gcra`},
+rules: policy "a.B.C": Limits[0] (LIMIT): rule "10001,1s" has a count that is too large for sliding-log, want 1 to 10000; write algo=compact-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra`},
 		{"reach", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: IP, Rules: one}, {Kind: User, Rules: []Rule{{100, time.Minute}, {10, time.Hour}}}}}, `
 rules: policy "a.B.C": Limits[1] (user 100,1m 10,1h): rule "100,1m" never binds beside "10,1h", which admits at most 10 in 1m, want a count under that; remove one`},
 		{"options", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: Global, Rules: one, By: "id", Cost: "a b", When: "x // y", Name: "a b", Bucket: "a/b", Prefix: strings.Repeat("x", 65), Missing: MissingAllow, OnFail: 7, Algorithm: 99}}}, `
-rules: policy "a.B.C": Limits[0] (LIMIT): option algo has the unknown value "algo(99)", want sliding-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra
+rules: policy "a.B.C": Limits[0] (LIMIT): option algo has the unknown value "algo(99)", want sliding-log, compact-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra
 rules: policy "a.B.C": Limits[0] (LIMIT): found option by on global, want it on ip, user or key only
 rules: policy "a.B.C": Limits[0] (LIMIT): option cost has "a b" (expected 'EOF', found b), want a Go expression, such as cost=len(req.Items)
 rules: policy "a.B.C": Limits[0] (LIMIT): option when has "x // y" (found a comment), want a Go expression; write the remark on a line of its own

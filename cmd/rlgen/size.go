@@ -12,6 +12,7 @@ import (
 //	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
 //	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
 //	             two of them
+//	compact-log  a string of 13 bytes for each call, with room for a quarter more, rounded up by the allocator
 //	buckets, fixed-window
 //	             a string with an entry for each rule
 //	sliding-window
@@ -24,6 +25,7 @@ const (
 	bytesPerSkipped   = 102
 	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
+	bytesPerPacked    = 21
 	bytesPerBucket    = 64
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64
@@ -38,11 +40,10 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 	l := &p.Limits[i]
 	key := bytesPerKey + keyLength(p, i)
 	switch l.Algorithm {
+	case rules.CompactLog:
+		return key + bytesPerPacked*(mostCalls(l)+1)
 	case rules.SlidingLog:
-		calls := int64(0) // the longest window has the largest count, and all of the others' calls in it
-		for _, r := range l.Rules {
-			calls = max(calls, r.Count)
-		}
+		calls := mostCalls(l)
 		if calls <= maxListed {
 			return key + bytesPerListed*calls
 		}
@@ -61,6 +62,15 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 		return key + bytesPerBucket*int64(len(l.Rules))
 	}
 	return 0
+}
+
+// mostCalls returns what a log of l holds: the longest window has the largest count, and all of the others' calls in it.
+func mostCalls(l *rules.Limit) int64 {
+	calls := int64(0)
+	for _, r := range l.Rules {
+		calls = max(calls, r.Count)
+	}
+	return calls
 }
 
 // digitsOf returns how many digits some numbers have at most that are count together, and commas behind them.

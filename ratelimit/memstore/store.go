@@ -214,7 +214,7 @@ var (
 // stepsOf returns the steps by which req counts, nil if the store has none.
 func stepsOf(req *store.Request) *steps {
 	switch req.Algorithm {
-	case rules.SlidingLog:
+	case rules.SlidingLog, rules.CompactLog:
 		return slidingLogSteps
 	case rules.SlidingWindow:
 		return slidingWindowSteps

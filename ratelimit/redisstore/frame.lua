@@ -53,9 +53,16 @@ local function read_rule()
   return rule
 end
 
+local function algorithm(place)
+  if not algorithms[place] then
+    makers[place]()
+  end
+  return algorithms[place]
+end
+
 local function read_limit()
   keys = keys + 1
-  local limit = {key = KEYS[keys], algorithm = algorithms[number()], cost = number(), option = number(), rules = {}}
+  local limit = {key = KEYS[keys], algorithm = algorithm(number()), cost = number(), option = number(), rules = {}}
   for i = 1, number() do
     limit.rules[i] = read_rule()
   end

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" // names a script in Redis's cache; secures nothing
 	_ "embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ var fixedWindowLua string
 
 //go:embed sliding_window.lua
 var slidingWindowLua string
+
+//go:embed compact_log.lua
+var compactLogLua string
 
 //go:embed queue.lua
 var queueLua string
@@ -54,6 +58,7 @@ var algorithms = []struct {
 	atBucket:        {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
 	atFixedWindow:   {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
 	atSlidingWindow: {lua: slidingWindowLua, option: segments},
+	atCompactLog:    {lua: compactLogLua, remembers: true},
 	atQueue:         {lua: queueLua, option: mostDelay},
 }
 
@@ -69,6 +74,8 @@ func place(req *store.Request) int {
 		return atSlidingWindow
 	case rules.FixedWindow:
 		return atFixedWindow
+	case rules.CompactLog:
+		return atCompactLog
 	case rules.TokenBucket:
 		if req.Refill == rules.RefillInterval {
 			return -1
@@ -118,13 +125,13 @@ func newScript(text string) script {
 	}
 }
 
-// assemble puts the algorithms before the frame. Each stands in a block of its own, so that their local names do
-// not meet.
+// assemble puts the algorithms before the frame. Each stands in a function of its own, which the frame calls for those
+// that a call needs: making the functions of the others would cost more than deciding.
 func assemble() string {
 	var b strings.Builder
-	b.WriteString("local algorithms = {}\n" + entriesLua)
-	for _, algorithm := range algorithms {
-		b.WriteString("do\n" + algorithm.lua + "end\n")
+	b.WriteString("local algorithms, makers = {}, {}\n" + entriesLua)
+	for at, algorithm := range algorithms {
+		fmt.Fprintf(&b, "makers[%d] = function()\n%send\n", at, algorithm.lua)
 	}
 	b.WriteString(frameLua)
 	return b.String()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
-	"github.com/rlgen/rlgen/rules"
 )
 
 const maxLogCount = 1_000_000 // units that one log may hold
@@ -17,7 +16,7 @@ func validate(requests []store.Request) error {
 			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the script has", i+1, a)
 		}
 		for _, r := range requests[i].Rules {
-			if a == rules.SlidingLog && r.Count > maxLogCount {
+			if a.Logs() && r.Count > maxLogCount {
 				return fmt.Errorf("limit %d of the call: count %d, want at most %d", i+1, r.Count, maxLogCount)
 			}
 		}

@@ -57,7 +57,7 @@ func (req *Request) validateCounter() error {
 	if req.Queue {
 		return req.validateQueue()
 	}
-	if req.Algorithm == rules.SlidingLog {
+	if req.Algorithm.Logs() {
 		return nil
 	}
 	for i, r := range req.Rules {

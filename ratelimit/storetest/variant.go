@@ -34,6 +34,7 @@ type variant struct {
 // variants has a line for each. What a line says of them is all that the laws know.
 var variants = []variant{
 	{options: "algo=sliding-log", admits: inWindows},
+	{options: "algo=compact-log", admits: inWindows, sameAs: "algo=sliding-log"},
 	{options: "algo=token-bucket", burst: true, admits: byRate, forgets: true},
 	{options: "algo=leaky-bucket", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
 	{options: "algo=gcra", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
