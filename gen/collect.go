@@ -90,6 +90,8 @@ func (u *unit) attach(d *directive, o owner) {
 		u.orphan(d, o)
 	case o.recv != nil:
 		u.attachMethod(d, o)
+	case o.typ.Name.Name == "_":
+		u.errorf(d.pos, "directive on a type called _, which nothing can have, want it on a type with a name")
 	default:
 		u.service(o.typ).add(u, d, o.method, o.name)
 	}
@@ -287,6 +289,10 @@ func ownersOf(f *ast.File) map[*ast.CommentGroup]owner {
 	set(f.Doc, owner{what: "on the package clause"})
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.InterfaceType:
+			for _, field := range n.Methods.List {
+				set(field.Doc, owner{what: "in an interface that is no type of the package", mend: "declare the interface at package level, by a name"})
+			}
 		case *ast.Field:
 			set(n.Doc, owner{what: "on a field"})
 			set(n.Comment, owner{what: "behind a field or method, at the end of its line"})

@@ -18,14 +18,19 @@ import (
 type platform struct {
 	goos, goarch string
 	tags         string // besides those of the configuration, separated by commas
+	cgo          string // CGO_ENABLED, empty where it does not matter
 }
 
 // on returns a loader for another platform.
 func (l *loader) on(p platform) *loader {
 	other := *l
 	other.cfg.Env = slices.Clone(l.cfg.Env)
-	if p.goos != l.goos() || p.goarch != l.goarch() {
-		other.cfg.Env = append(other.cfg.Env, "GOOS="+p.goos, "GOARCH="+p.goarch, "CGO_ENABLED=0")
+	if p.cgo == "" && (p.goos != l.goos() || p.goarch != l.goarch()) {
+		p.cgo = "0"
+	}
+	other.cfg.Env = append(other.cfg.Env, "GOOS="+p.goos, "GOARCH="+p.goarch)
+	if p.cgo != "" {
+		other.cfg.Env = append(other.cfg.Env, "CGO_ENABLED="+p.cgo)
 	}
 	if p.tags != "" {
 		tags := append(l.tags(), strings.Split(p.tags, ",")...)
@@ -96,26 +101,55 @@ func nameConstraint(suffix string) []constraint.Expr {
 // candidates returns platforms in the order in which they are tried: without the constraint's own tags and with them.
 // A file that wants the tag "ignore" is never built.
 func (l *loader) candidates(list []constraint.Expr) []platform {
+	cgo := []string{""}
 	var tags []string
 	for _, expr := range list {
-		tags = append(tags, ownTags(expr)...)
-	}
-	slices.Sort(tags)
-	sets := []string{""}
-	if tags = slices.Compact(tags); len(tags) > 0 && !slices.Contains(tags, "ignore") {
-		sets = append(sets, tags...)
-		sets = append(sets, strings.Join(tags, ","))
+		all := tagsOf(expr)
+		if slices.Contains(all, "cgo") {
+			cgo = []string{"0", "1"}
+		}
+		tags = append(tags, slices.DeleteFunc(all, knownTag)...)
 	}
 	var platforms []platform
-	for _, set := range sets {
-		platforms = append(platforms, platform{l.goos(), l.goarch(), set})
+	for _, set := range tagSets(tags) {
+		for _, enabled := range cgo {
+			platforms = append(platforms, platform{l.goos(), l.goarch(), set, enabled})
+		}
 		for _, goos := range slices.Concat([]string{l.goos()}, knownOS) {
 			for _, goarch := range archesOf(goos) {
-				platforms = append(platforms, platform{goos, goarch, set})
+				for _, enabled := range cgo {
+					platforms = append(platforms, platform{goos, goarch, set, enabled})
+				}
 			}
 		}
 	}
 	return platforms
+}
+
+// tagSets returns the sets of tags that are tried, smaller ones first: all there are of few tags, else each tag alone and
+// all of them.
+func tagSets(tags []string) []string {
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	sets := []string{""}
+	switch {
+	case len(tags) == 0 || slices.Contains(tags, "ignore"):
+	case len(tags) > 6:
+		sets = append(sets, tags...)
+		sets = append(sets, strings.Join(tags, ","))
+	default:
+		for bits := 1; bits < 1<<len(tags); bits++ {
+			var set []string
+			for i, tag := range tags {
+				if bits&(1<<i) != 0 {
+					set = append(set, tag)
+				}
+			}
+			sets = append(sets, strings.Join(set, ","))
+		}
+		slices.SortStableFunc(sets, func(a, b string) int { return strings.Count(a, ",") - strings.Count(b, ",") })
+	}
+	return sets
 }
 
 // archesOf returns the architectures that a system is tried with.
@@ -134,30 +168,16 @@ func archesOf(goos string) []string {
 	}
 }
 
-// ownTags returns the tags of a constraint that are neither of systems, architectures nor Go's own.
-func ownTags(expr constraint.Expr) []string {
-	switch e := expr.(type) {
-	case *constraint.TagExpr:
-		if !slices.Contains(knownOS, e.Tag) && !slices.Contains(knownArch, e.Tag) && !goTag(e.Tag) && e.Tag != "unix" {
-			return []string{e.Tag}
-		}
-	case *constraint.NotExpr:
-		return ownTags(e.X)
-	case *constraint.AndExpr:
-		return append(ownTags(e.X), ownTags(e.Y)...)
-	case *constraint.OrExpr:
-		return append(ownTags(e.X), ownTags(e.Y)...)
-	}
-	return nil
-}
-
-func goTag(tag string) bool {
-	return tag == "gc" || tag == "gccgo" || tag == "cgo" || strings.HasPrefix(tag, "go1.")
+// knownTag reports whether a tag is of a system, an architecture or one of Go's own.
+func knownTag(tag string) bool {
+	return slices.Contains(knownOS, tag) || slices.Contains(knownArch, tag) || goTag(tag) || tag == "unix"
 }
 
 // has reports whether the go command sets a tag for the platform by itself.
 func (p platform) has(tag string) bool {
 	switch {
+	case tag == "cgo":
+		return p.cgo == "1"
 	case tag == p.goos, tag == p.goarch, tag == "gc", strings.HasPrefix(tag, "go1."):
 		return true
 	case tag == "linux":
@@ -276,7 +296,11 @@ func shareServices(units []*unit) {
 	for _, u := range units {
 		for _, s := range u.services {
 			for _, other := range u.siblings {
-				if spec := other.findType(s.name()); spec != nil && other.emits(other.source(spec.Pos())) {
+				spec := other.findType(s.name())
+				if spec == nil {
+					continue
+				}
+				if src := other.source(spec.Pos()); src.path == s.src.path && other.emits(src) {
 					other.service(spec)
 				}
 			}
@@ -284,9 +308,9 @@ func shareServices(units []*unit) {
 	}
 }
 
-// onPlatform returns the service's like in another unit, nil if it has none.
+// onPlatform returns the service in another unit that is of the same declaration, nil if there is none.
 func (s *service) onPlatform(u *unit) *service {
-	i := slices.IndexFunc(u.services, func(other *service) bool { return other.name() == s.name() })
+	i := slices.IndexFunc(u.services, func(other *service) bool { return other.name() == s.name() && other.src.path == s.src.path })
 	if i < 0 {
 		return nil
 	}
@@ -327,3 +351,7 @@ func (s *service) planned() []*method {
 }
 
 func (m *method) place() token.Position { return m.service.unit.position(m.pos) }
+
+func goTag(tag string) bool {
+	return tag == "gc" || tag == "gccgo" || tag == "cgo" || strings.HasPrefix(tag, "go1.")
+}

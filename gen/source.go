@@ -25,19 +25,62 @@ type source struct {
 // test reports whether the file takes part in tests only.
 func (s *source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// constraint returns the file's //go:build line, empty if it has none.
+// constraint returns a //go:build line that says what the file does of where it is built, by such a line, by lines of the
+// form that was before it, and by an import of C. It is empty where the file says nothing.
 func (s *source) constraint() string {
+	expr := s.goBuild()
+	if s.importsC() && (expr == nil || !slices.Contains(tagsOf(expr), "cgo")) {
+		expr = and(expr, &constraint.TagExpr{Tag: "cgo"})
+	}
+	if expr == nil {
+		return ""
+	}
+	return "//go:build " + expr.String()
+}
+
+// goBuild returns the constraint of the file's //go:build line, or of its +build lines if it has none, nil if it has
+// neither.
+func (s *source) goBuild() constraint.Expr {
+	var plus constraint.Expr
 	for _, group := range s.ast.Comments {
 		if group.Pos() >= s.ast.Package {
 			break
 		}
 		for _, c := range group.List {
-			if constraint.IsGoBuild(c.Text) {
-				return c.Text
+			expr, err := constraint.Parse(c.Text)
+			switch {
+			case err != nil:
+			case constraint.IsGoBuild(c.Text):
+				return expr
+			case group != s.ast.Doc:
+				plus = and(plus, expr)
 			}
 		}
 	}
-	return ""
+	return plus
+}
+
+// and returns what is met where both constraints are, of which the first may be nil.
+func and(x, y constraint.Expr) constraint.Expr {
+	if x == nil {
+		return y
+	}
+	return &constraint.AndExpr{X: x, Y: y}
+}
+
+// tagsOf returns every tag that a constraint names.
+func tagsOf(expr constraint.Expr) []string {
+	var tags []string
+	expr.Eval(func(tag string) bool {
+		tags = append(tags, tag)
+		return true
+	})
+	return tags
+}
+
+// importsC reports whether the file is for cgo, which leaves it out where there is no C.
+func (s *source) importsC() bool {
+	return slices.ContainsFunc(s.ast.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"C"` })
 }
 
 // output returns the path of the file that is generated from s.

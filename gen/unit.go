@@ -185,12 +185,16 @@ func (u *unit) checkRest() {
 	}
 	if m := u.invalid; m != nil {
 		u.sink.list = append(u.sink.list, u.imports.faults...)
-		if len(u.imports.faults) == 0 {
+		if len(u.imports.faults) == 0 && !u.importsAs("C") { // the printer knows what to say of types of C
 			u.errorf(m.pos, "%s has a type that could not be found out, want a package that compiles; run go vet", m.fn.Name())
 		}
 	}
+	pos := u.sources[0].ast.Name.Pos()
+	if len(u.services) > 0 {
+		pos = u.services[0].spec.Name.Pos()
+	}
 	for _, fault := range u.stubFaults {
-		u.errorf(u.services[0].spec.Name.Pos(), "what is generated here does not fit the package: %s", fault)
+		u.errorf(pos, "what is generated here does not fit the package: %s", fault)
 	}
 }
 

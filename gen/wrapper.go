@@ -201,13 +201,21 @@ func (w *writer) constructor(p *wrapperPlan, t *typeScope, next string) {
 		what = "next or limiter"
 	}
 	w.printf("// %s returns next behind the limits of its directives. It panics if %s is nil.\n", s.constructor(), what)
-	w.printf("func %s%s(next %s, limiter *%s.Limiter) *%s%s {\n", s.constructor(), t.decl, s.star()+next, runtime, s.wrapper(), t.args)
-	if nilable {
-		w.printf("if next == nil {\npanic(%q)\n}\n", w.unit.pkg.Name+"."+s.constructor()+": next is nil")
+	taken := names{s.wrapper(): true}
+	for _, name := range t.list {
+		taken.add(name)
 	}
-	w.printf("return &%s%s{\n%s: next,\n", s.wrapper(), t.args, p.next)
+	for _, name := range p.policies {
+		taken.add(name)
+	}
+	param, limiter := taken.take("next"), taken.take("limiter")
+	w.printf("func %s%s(%s %s, %s *%s.Limiter) *%s%s {\n", s.constructor(), t.decl, param, s.star()+next, limiter, runtime, s.wrapper(), t.args)
+	if nilable {
+		w.printf("if %s == nil {\npanic(%q)\n}\n", param, w.unit.pkg.Name+"."+s.constructor()+": next is nil")
+	}
+	w.printf("return &%s%s{\n%s: %s,\n", s.wrapper(), t.args, p.next, param)
 	for _, m := range p.methods {
-		w.printf("%s: limiter.Guard(&%s),\n", p.guards[m.fn.Name()], p.policies[m.fn.Name()])
+		w.printf("%s: %s.Guard(&%s),\n", p.guards[m.fn.Name()], limiter, p.policies[m.fn.Name()])
 	}
 	w.printf("}\n}\n\n")
 }
