@@ -19,6 +19,27 @@
 //
 // The limits of one method are decided together. A call that any of them denies is charged to none of them.
 //
+// # Waiting
+//
+// A limit with a Wait does not deny a call that will have room within that time: Take sleeps for as long as the store
+// says, and asks again. A call waits only if every limit that denies it has a Wait in which it would pass, and the
+// context's deadline is not before; else it is denied at once. The time since the call began counts, whatever it was
+// spent on. Where the context ends first, its error is returned and nothing is charged. [WithMaxWaiters] bounds how many
+// calls wait.
+//
+// In one process, those who wait for one key are served in the order in which they came: the first of them sleeps and
+// asks, the others and newcomers stand behind it. A call whose wait ends before its turn is asked for once more, and so
+// is a newcomer that cannot wait until the first has asked; either may pass where its cost is lower. Between processes
+// nothing is promised: whoever asks first when there is room gets it, and one that comes too late sleeps again. A
+// process learns of permits that are given back when it asks next.
+//
+// A queue, which is a leaky bucket with a Wait, is fair between processes: the store tells each call when to go on, in
+// the order in which they ask, and never takes it back. Take sleeps until then; the calls of all processes go on
+// window/count apart, each as much later as its answer was under way. If the context ends meanwhile, the call's place is
+// given back: all of it if no later call has a place behind it, and else it stays a gap, for those behind it know
+// already when they go on. A call of several limits is charged to all of them when it is let into the queue; if it is in
+// several queues, it goes on when the last of them says, and is then closer to its neighbours in the others.
+//
 // # When the store cannot decide
 //
 // Each limit says what happens then (its [rules.OnFail]): this process decides alone at its share of the count, the call

@@ -117,13 +117,16 @@ func (l *Limiter) register(p *rules.Policy) error {
 	for i := range p.Limits {
 		key := p.KeyTemplate(i)
 		own := &p.Limits[i]
-		switch other, ok := l.keys[key]; {
-		case ok && !slices.Equal(other.Rules, own.Rules):
+		other, ok := l.keys[key]
+		if ok && !slices.Equal(other.Rules, own.Rules) {
 			return fmt.Errorf("%s %s has the rules %v under the key %s, where another limit has %v: give both the same rules, or other buckets",
 				p.Type, p.Method, own.Rules, key, other.Rules)
-		case ok && other.Burst != own.Burst:
-			return fmt.Errorf("%s %s has the limit %q under the key %s, where another one is %q: give both the same burst, or other buckets",
-				p.Type, p.Method, own, key, other)
+		}
+		if ok {
+			if err := rules.SameCount(own, other); err != nil {
+				return fmt.Errorf("%s %s has the limit %q under the key %s, where another one is %q: %w, or other buckets",
+					p.Type, p.Method, own, key, other, err)
+			}
 		}
 		l.keys[key] = own
 	}

@@ -61,9 +61,12 @@ func (w *waiting) decide(detail bool, d *Decision) (Permit, error) {
 // lineUp lets those go first who wait already for a key of the call. It returns without a place where their turn will not have come by
 // the time that the call may wait: it is then decided at once, as one that cannot wait.
 func (w *waiting) lineUp() error {
+	if w.guard.limiter.waiters.Load() == 0 {
+		return nil
+	}
 	for n, i := range w.call.indexes {
 		l, key := &w.guard.limits[i], w.call.requests[n].Key
-		if l.Wait == 0 || l.Queues() || !w.guard.limiter.lines.waits(key) {
+		if l.Wait == 0 || l.Queues() || w.call.requests[n].Cost == 0 || !w.guard.limiter.lines.waits(key) {
 			continue
 		}
 		latest := w.began.Add(l.Wait)

@@ -52,6 +52,10 @@
 //	leaky-bucket   the same, told as a bucket that calls fill and that leaks
 //	gcra           the same, told as the time at which the burst is there again
 //
+// A leaky-bucket with a wait is a queue: a call goes on when those before it have drained, window/count for each permit, and
+// is denied if that is further away than the wait. Calls go on that far apart, and never at once as from a bucket that has room;
+// it has no burst, and one rule. A call of a higher cost waits no longer than one of a lower, but those behind it do.
+//
 // A log suits counts that must hold in any window, and small ones.
 //
 // A sliding window suits large ones. It divides the window into segments= sub-windows, which begin at the multiples of their
@@ -88,6 +92,7 @@
 //	prefix   word                     first part of the key, rl by default
 //	missing  deny*, allow             what becomes of a call without an id
 //	onfail   local*, open, closed     what becomes of the limit while its store cannot decide
+//	wait     duration, 1ms to 24h     how long a call waits for room at most: not at all by default
 //	deny     zero                     what a denied call returns: an error by default
 //
 // The default of a choice has a star.

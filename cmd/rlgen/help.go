@@ -43,6 +43,7 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	missing=allow   a call without an id passes (default deny)
 	onfail=open     what a store that cannot decide means: local (default), open, closed
 	deny=zero       a denied call returns zero values; for methods without an error result
+	wait=duration   a call without room waits for it, so long at most (default not at all)
 	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket, leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
 	start=first     a fixed window begins with a call, not with the clock's minute, hour or day (UTC)
@@ -111,6 +112,7 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    bytesPerID  the most that one id takes in Redis; absent where it is not known
 	    missing     "deny" or "allow" calls without identity; absent where there is none to miss
 	    onfail      "local", "open" or "closed"
+	    wait        how long a call waits for room at most, a Go duration; absent where it does not
 
 Fields may be added, and none will change its meaning.
 `},

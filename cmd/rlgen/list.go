@@ -33,6 +33,8 @@ type limitJSON struct {
 	BytesPerID int64      `json:"bytesPerID,omitempty"`
 	Missing    string     `json:"missing,omitempty"`
 	OnFail     string     `json:"onfail"`
+	// Wait is a Go duration.
+	Wait string `json:"wait,omitempty"`
 }
 
 type ruleJSON struct {
@@ -98,6 +100,9 @@ func describe(dir string, m gen.Method) methodJSON {
 		if l.Deny == rules.DenyZero {
 			out.Deny = l.Deny.String()
 		}
+		if l.Wait > 0 {
+			limit.Wait = l.Wait.String()
+		}
 		if l.Kind != rules.Global {
 			limit.Missing = l.Missing.String()
 		}
@@ -135,6 +140,9 @@ func (c *command) printLimit(l limitJSON) {
 	}
 	fmt.Fprintf(c.stdout, "      key     %s\n", l.Key)
 	fmt.Fprintf(c.stdout, "      counts  %s, %s\n", l.Algorithm, l.size())
+	if l.Wait != "" {
+		fmt.Fprintf(c.stdout, "      waits   %s\n", l.waiting())
+	}
 	fmt.Fprintf(c.stdout, "      else    %s\n", strings.Join(l.otherwise(), "; "))
 }
 
@@ -187,6 +195,14 @@ func bytesText(n int64) string {
 	default:
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 	}
+}
+
+// waiting says how long calls wait, and for what.
+func (l limitJSON) waiting() string {
+	if l.Algorithm == rules.LeakyBucket.String() {
+		return "in a queue, at most " + l.Wait
+	}
+	return "for room, at most " + l.Wait
 }
 
 // otherwise says what becomes of calls that the limit cannot count.

@@ -19,6 +19,19 @@
 //
 // [New] returns a limiter that counts as the real one does, on a [Clock] that stands still until the test moves it.
 //
+// # Limits that let calls wait
+//
+// No call waits, for the clock of [New] stands still: what would wait is denied, and [ratelimit.ExceededError.Crowded] says so. To
+// see calls wait, run a real limiter in a bubble of testing/synctest, where waiting takes no time:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		limiter, err := ratelimit.New(memstore.New())
+//		…
+//		began := time.Now()
+//		err = orders.Create(ctx, "tea")
+//		waited := time.Since(began)
+//	})
+//
 // # What was decided
 //
 // A [Recorder] is an observer that keeps the decisions:
