@@ -91,6 +91,14 @@ func (m *method) expression(l *limit, option, text string) *expression {
 		return nil
 	}
 	tv := e.info.Types[expr]
+	if what, at := e.writes(); what != "" {
+		u.errorf(l.line.at(option, fset.Position(at).Offset), "%s=%s calls %s, which changes more than the call's own, want an expression without; put it into a function, and call that", option, text, what)
+		return nil
+	}
+	if tv.IsBuiltin() {
+		m.refuse(l, option, "%s=%s is no value until it is called, want an expression over the parameters of %s, such as %s", option, text, m.fn.Name(), m.example())
+		return nil
+	}
 	if invalid(tv.Type) || e.usesInvalid() {
 		if u.invalid == nil {
 			u.invalid = m
@@ -210,7 +218,7 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 		m.refuse(l, option, "%v", err)
 		return
 	}
-	message := strings.TrimSpace(terr.Msg)
+	message := oneLine(terr.Msg)
 	name, undefined := strings.CutPrefix(message, "undefined: ")
 	if undefined {
 		why := m.undefined(name)
@@ -218,7 +226,9 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 			message += e.notImported(name, l.line.src)
 		}
 	} else if strings.Contains(message, "has no field or method") && !strings.Contains(message, "but does have") {
-		message += e.missingField(terr.Pos, u.types)
+		message += e.missingField(terr.Pos, u.types) + m.hidden(l.line.src, e)
+	} else if strings.Contains(message, "cannot call") {
+		message += m.hidden(l.line.src, e)
 	}
 	if m.shared(l) {
 		message += " (on " + m.fn.Name() + ")"
@@ -230,6 +240,51 @@ func (m *method) typeError(l *limit, option string, fset *token.FileSet, e *expr
 	if undefined {
 		found.Mend = u.mendWord(at, name, rules.Suggest(name, m.paramNames()))
 	}
+}
+
+// hidden says which parameter of the expression hides what was probably meant, empty if none does.
+func (m *method) hidden(src *source, e *expression) string {
+	hint := ""
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok || hint != "" || !slices.Contains(m.paramNames(), id.Name) {
+			return hint == ""
+		}
+		var called ast.Node
+		ast.Inspect(e.expr, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if ast.Unparen(n.Fun) == id {
+					called = n
+				}
+			case *ast.SelectorExpr:
+				if n.X == id {
+					called = n
+				}
+			}
+			return true
+		})
+		if _, obj := m.service.unit.info.Scopes[src.ast].LookupParent(id.Name, token.NoPos); obj != nil && called != nil {
+			hint = "; the parameter " + id.Name + " hides what the file calls " + id.Name + ": give it another name"
+		}
+		return true
+	})
+	return hint
+}
+
+// writes returns the first built-in function that the expression calls to change what is there, and its place.
+func (e *expression) writes() (what string, pos token.Pos) {
+	ast.Inspect(e.expr, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if b, isBuiltin := e.info.Uses[id].(*types.Builtin); ok && isBuiltin && what == "" {
+			switch b.Name() {
+			case "append", "copy", "recover":
+				what, pos = b.Name(), id.Pos()
+			}
+		}
+		return true
+	})
+	return what, pos
 }
 
 // paramNames returns the names of the parameters that expressions see.
@@ -373,6 +428,9 @@ func (m *method) checkCost(l *limit) {
 // hintWhen says what to write in place of a condition that is none.
 func hintWhen(t types.Type, text string) string {
 	zero := ""
+	if isKind(t, types.IsUntyped) {
+		return ""
+	}
 	switch t.Underlying().(type) {
 	case *types.Pointer, *types.Interface, *types.Slice, *types.Map, *types.Chan, *types.Signature:
 		zero = "nil"
@@ -396,9 +454,11 @@ func hintCost(t types.Type, text string) string {
 		return "; write cost=len(" + text + ")"
 	}
 	switch {
+	case isKind(t, types.IsUntyped):
+		return ""
 	case isKind(t, types.IsString):
 		return "; write cost=len(" + text + ")"
-	case isKind(t, types.IsFloat):
+	case isKind(t, types.IsFloat|types.IsInteger):
 		return "; write cost=int64(" + text + ")"
 	}
 	return ""

@@ -64,6 +64,15 @@ func hintBy(t types.Type, text string) string {
 		}
 		return "; write the field that tells callers apart, by=" + text + ".<field>"
 	}
+	if sig, ok := t.Underlying().(*types.Signature); ok {
+		if sig.Params().Len() == 0 && sig.Results().Len() == 1 {
+			return "; call it: by=" + text + "()"
+		}
+		return "; call it"
+	}
+	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
+		return "; let " + param.Obj().Name() + " be constrained to types with text, such as ~string | ~int, or count by something else"
+	}
 	if _, ok := t.Underlying().(*types.Interface); ok {
 		return "; write what tells callers apart, such as a method of it that returns a string"
 	}
