@@ -26,6 +26,14 @@ func WithShebang() Option {
 	})
 }
 
+// WithScript makes text the script. It stands before the options that change it.
+func WithScript(text string) Option {
+	return optionFunc(func(s *Store) error {
+		s.script = newScript(text)
+		return nil
+	})
+}
+
 // WithBases makes the admissions' bases those that next returns.
 func WithBases(next func() uint64) Option {
 	return optionFunc(func(s *Store) error {
