@@ -24,7 +24,12 @@ func testNumbers(t *testing.T, s Subject) {
 				}
 				taken++
 				s.Clock.Move(366*24*time.Hour + 317*time.Microsecond)
-				testNumber(t, s, store.NewRequest(&l, fmt.Sprintf("%s%s:%d", s.Prefix, v.options, taken), count))
+				req := store.NewRequest(&l, fmt.Sprintf("%s%s:%d", s.Prefix, v.options, taken), count)
+				testNumber(t, s, req)
+				if v.burst {
+					req.Key, req.Burst, req.Cost = req.Key+"burst", 5, 1
+					testShallow(t, s, req)
+				}
 			}
 		}
 		if taken < 12 {
@@ -103,5 +108,18 @@ func testChangedLimits(t *testing.T, s Subject) {
 				s.Clock.Move(200 * time.Millisecond)
 			}
 		}
+	}
+}
+
+// testShallow takes permits one by one out of a bucket of 5, however fast they come back.
+func testShallow(t *testing.T, s Subject, req store.Request) {
+	t.Helper()
+	for left := int64(4); left >= 0; left-- {
+		if out := s.take(t, req); !out.Allowed || out.Rules[0].Remaining != left {
+			t.Fatalf("%v with a burst of 5: Take = %+v, want allowed with %d remaining", req.Rules, out, left)
+		}
+	}
+	if out := s.take(t, req); out.Allowed || out.Rules[0].Remaining != 0 {
+		t.Fatalf("%v with a burst of 5: Take of a sixth = %+v, want denied", req.Rules, out)
 	}
 }

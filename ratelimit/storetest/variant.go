@@ -25,8 +25,8 @@ type variant struct {
 	forgets bool
 	// begins says that windows begin with a call, or bursts are gained in steps counted from one.
 	begins bool
-	// late says that permits may come back some time after their window has passed.
-	late bool
+	// late is the part of a window, 1 in so many, after which permits come back at the latest once their window has passed; 0 for none.
+	late time.Duration
 	// sameAs are the options of a variant that answers every call alike, if there is one.
 	sameAs string
 }
@@ -35,6 +35,10 @@ type variant struct {
 var variants = []variant{
 	{options: "algo=sliding-log", admits: inWindows},
 	{options: "algo=compact-log", admits: inWindows, sameAs: "algo=sliding-log"},
+	{options: "algo=sliding-window", admits: inWindows, late: 10},
+	{options: "algo=sliding-window segments=3", admits: inWindows, late: 3},
+	{options: "algo=fixed-window", admits: acrossWindows},
+	{options: "algo=fixed-window start=first", admits: acrossWindows, begins: true},
 	{options: "algo=token-bucket", burst: true, admits: byRate, forgets: true},
 	{options: "algo=leaky-bucket", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
 	{options: "algo=gcra", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
@@ -43,6 +47,12 @@ var variants = []variant{
 // inWindows: the count in any window.
 func inWindows(_ *rules.Limit, r rules.Rule, span int64) int64 {
 	return r.Count * (span/r.Window.Microseconds() + 1)
+}
+
+// acrossWindows: the count in each of the windows that meet the interval.
+func acrossWindows(_ *rules.Limit, r rules.Rule, span int64) int64 {
+	window := r.Window.Microseconds()
+	return r.Count * ((span+window-1)/window + 1)
 }
 
 // byRate: what the bucket holds, and what it gains.
