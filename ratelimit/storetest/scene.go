@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -28,12 +29,36 @@ type scene struct {
 func scenes(law func(sc *scene)) func(t *testing.T, s Subject) {
 	return forEach(func(t *testing.T, s Subject, v variant) {
 		cases := 0
+		defer setFlag(t, "rapid.checks", v.checks())()
 		rapid.Check(t, func(rt *rapid.T) {
 			cases++
 			s.Clock.Move(24 * time.Hour)
 			law(&scene{T: rt, subject: s, variant: v, limit: v.draw(rt), key: fmt.Sprintf("%s%s:%d", s.Prefix, v.options, cases)})
 		})
 	})
+}
+
+// checks is how often a law is tried on drawn limits of the variant: less often where another has the same steps, unless the flag
+// says how often.
+func (v variant) checks() string {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
+		return checks.Value.String()
+	}
+	if v.sameAs != "" {
+		return "20"
+	}
+	return "60"
+}
+
+// setFlag sets a flag and returns what sets it back.
+func setFlag(t *testing.T, name, value string) func() {
+	t.Helper()
+	f := flag.Lookup(name)
+	old := f.Value.String()
+	if err := f.Value.Set(value); err != nil {
+		t.Fatal(err)
+	}
+	return func() { f.Value.Set(old) }
 }
 
 // pasts runs law on drawn limits of a variant that have been called, moments ago and longer.
