@@ -38,13 +38,13 @@ func scenes(law func(sc *scene)) func(t *testing.T, s Subject) {
 	})
 }
 
-// checks is how often a law is tried on drawn limits of the variant: less often where another has the same steps, unless the flag
+// checks is how often a law is tried on drawn limits of the variant: less often of buckets by another name, unless the flag
 // says how often.
 func (v variant) checks() string {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
 		return checks.Value.String()
 	}
-	if v.sameAs != "" {
+	if v.sameAs != "" && v.burst {
 		return "20"
 	}
 	return "60"
