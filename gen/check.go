@@ -29,7 +29,7 @@ func (s *service) resolve() {
 	} else {
 		s.concreteMethods()
 	}
-	if s.given != nil && s.limitsNothing() {
+	if s.given != nil && len(s.limited()) == 0 && s.limitsNothing() {
 		u.errorf(s.given.pos, "wrapper on the type %s, which limits nothing; put a limit on the type or on one of its methods, such as //ratelimit:user 10,1s, or delete the line", s.name())
 	}
 	s.checkFound()
@@ -294,11 +294,10 @@ func (s *service) newMethod(fn *types.Func, src *source) *method {
 
 // limit gives m its limits, checks them, and appends it.
 func (s *service) limit(m *method) {
-	fn := m.fn
 	if invalid(m.sig) && s.unit.invalid == nil {
 		s.unit.invalid = m
 	}
-	for _, d := range s.linesFor(fn.Name()) {
+	for _, d := range s.linesFor(m) {
 		m.limits = append(m.limits, &limit{Limit: d.Limit, line: d})
 	}
 	m.settleDeny()
@@ -308,43 +307,31 @@ func (s *service) limit(m *method) {
 	}
 }
 
-// linesFor returns the directives that hold for a method: those of its type, but for the kinds that the method has
-// lines of its own for, and then its own.
-func (s *service) linesFor(name string) []*directive {
-	var own []*directive
-	if m := s.own[name]; m != nil {
-		own = m.lines
+// linesFor returns the directives that hold for m, and reports one that exempts it and should not.
+func (s *service) linesFor(m *method) []*directive {
+	name := m.fn.Name()
+	lines, exempt := s.standing(name)
+	if exempt == nil {
+		return append(lines, m.inherit()...)
 	}
-	kinds := map[rules.Kind]bool{}
-	var exempt *directive
-	for _, d := range own {
-		if d.Counts() {
-			kinds[d.Limit.Kind] = true
-		} else {
-			exempt = d
-		}
+	switch {
+	case len(s.own[name].lines) > 1:
+		s.unit.errorf(exempt.pos, "%s beside other directives on %s, want it alone, since it exempts the method from all limits; delete it, or the others", exempt.Name, name)
+	case len(s.lines) == 0 && !s.embedsLimited(m.fn):
+		s.unit.errorf(exempt.pos, "%s on %s, whose type %s has no directives to be exempt from; delete the line", exempt.Name, name, s.name())
 	}
-	if exempt != nil {
-		switch {
-		case len(own) > 1:
-			s.unit.errorf(exempt.pos, "%s beside other directives on %s, want it alone, since it exempts the method from all limits; delete it, or the others", exempt.Name, name)
-		case len(s.lines) == 0:
-			s.unit.errorf(exempt.pos, "%s on %s, whose type %s has no directives to be exempt from; delete the line", exempt.Name, name, s.name())
-		}
-		return nil
-	}
-	var lines []*directive
-	for _, d := range s.lines {
-		if !kinds[d.Limit.Kind] {
-			lines = append(lines, d)
-		}
-	}
-	return append(lines, own...)
+	return nil
 }
 
 // check reports what is wrong with the method's limits.
 func (m *method) check() {
 	u, name := m.service.unit, m.fn.Name()
+	if m.from != nil { // which is checked
+		for _, l := range m.limits {
+			m.checkExpressions(l)
+		}
+		return
+	}
 	if m.err < 0 && !m.zero {
 		u.errorf(m.pos, "%s is limited and has no error result that a denial could be, want a result of type error, or deny=zero behind the directive to return zero values%s", name, m.exempt())
 		if m.promoted {

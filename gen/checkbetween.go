@@ -88,30 +88,18 @@ func checkShared(sink *findings, l, other *limit) bool {
 func (u *unit) checkWarnings() {
 	u.checkSelfCalls()
 	for _, s := range u.services {
-		if s.iface == nil || s.typeParams().Len() > 0 {
+		if s.iface == nil {
 			continue
 		}
 		for _, m := range s.methods {
 			u.checkInherited(s, m)
-			u.checkBoth(s, m)
-			u.checkFluent(s, m)
 		}
-	}
-}
-
-// checkInherited warns of a method that is limited in the interface that s has it from, and not in s.
-func (u *unit) checkInherited(s *service, m *method) {
-	if len(m.limits) > 0 {
-		return
-	}
-	for _, base := range u.services {
-		if base == s || base.iface == nil {
+		if s.typeParams().Len() > 0 {
 			continue
 		}
-		for _, limited := range base.limited() {
-			if limited.fn == m.fn {
-				u.warnf(s.spec.Name.Pos(), "%s has %s from %s, where it is limited, and passes it on without limits; declare it in %[1]s with a directive of its own", s.name(), m.fn.Name(), base.name())
-			}
+		for _, m := range s.methods {
+			u.checkBoth(s, m)
+			u.checkFluent(s, m)
 		}
 	}
 }

@@ -58,7 +58,13 @@ func (m *method) refuse(l *limit, option, format string, args ...any) {
 }
 
 // shared reports whether the limit is that of the type, so that what is said of it must name the method.
-func (m *method) shared(l *limit) bool { return slices.Contains(m.service.lines, l.line) }
+func (m *method) shared(l *limit) bool {
+	s := m.service
+	if m.from != nil {
+		s = m.from
+	}
+	return slices.Contains(s.lines, l.line)
+}
 
 func (m *method) typeString(t types.Type) string {
 	return types.TypeString(t, types.RelativeTo(m.service.unit.types))

@@ -78,6 +78,9 @@ func (p *wrapperPlan) input() string {
 func (m *method) input() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "method %s.%s%s", m.service.name(), m.fn.Name(), typeText(m.sig))
+	if m.from != nil {
+		fmt.Fprintf(&b, " from %s", m.from.name())
+	}
 	for _, l := range m.limits {
 		fmt.Fprintf(&b, "\n%s", l.Limit)
 		for _, e := range []*expression{l.by, l.cost, l.when} {

@@ -37,6 +37,7 @@ type importer struct {
 	faults   []Finding                 // of packages that nothing is generated for
 	units    map[string]*unit          // by ID: what is generated for
 	given    map[string]*types.Package // by import path: what the caller has types of
+	limited  map[string]map[int]bool   // by file: memo of limitsElsewhere
 }
 
 func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
@@ -46,6 +47,7 @@ func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
 		byPath:   map[string]*packages.Package{},
 		fromText: map[string]bool{},
 		units:    map[string]*unit{},
+		limited:  map[string]map[int]bool{},
 	}
 	imp.exports = goimporter.ForCompiler(fset, "gc", imp.openExports)
 	for _, p := range roots {

@@ -49,6 +49,7 @@ type method struct {
 	promoted bool
 	limits   []*limit // empty where the wrapper only passes the call on
 	ctx      int      // index of the parameter that has the context, -1 if none has
+	from     *service // whose limits an interface's method has from what it embeds, nil for those of its own
 	carried  carriage // how it has it
 	err      int      // index of the result that carries a denial, -1 if none does
 	zero     bool     // a denied call returns zero values
@@ -159,6 +160,9 @@ func (s *service) limited() []*method {
 // policy returns the method's policy.
 func (m *method) policy() *rules.Policy {
 	p := &rules.Policy{Package: m.service.unit.pkg.PkgPath, Type: m.service.key(), Method: m.fn.Name()}
+	if m.from != nil {
+		p.Type = m.from.key()
+	}
 	for _, l := range m.limits {
 		p.Limits = append(p.Limits, l.Limit)
 	}

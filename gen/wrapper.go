@@ -253,6 +253,8 @@ func (w *writer) methodDoc(m *method) {
 	switch {
 	case len(m.limits) == 0:
 		w.printf("// %s implements [%s]. It is not limited.\n", m.fn.Name(), s.name())
+	case m.from != nil:
+		w.printf("// %s implements [%s]. Limits, those of [%s]: %s.\n", m.fn.Name(), s.name(), m.from.name(), m.limitsText())
 	case s.iface != nil:
 		w.printf("// %s implements [%s]. Limits: %s.\n", m.fn.Name(), s.name(), m.limitsText())
 	default:
