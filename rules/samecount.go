@@ -20,7 +20,7 @@ func SameCount(a, b *Limit) error {
 		return fmt.Errorf("found the rules %s and %s, want the same", rulesText(a), rulesText(b))
 	}
 	if a.Queues() != b.Queues() {
-		return errors.New("found a leaky-bucket with wait, which is a queue, and one without, want two of a kind")
+		return errors.New("found a leaky-bucket with wait, which is a queue, and one without, want the same")
 	}
 	for _, o := range options {
 		if slices.Contains(perCall, o.name) {
