@@ -2,7 +2,7 @@
 --
 -- KEYS  1 lock   a hash with a field for each hold that the one owner has, <owner>:<number>, whose value is the fencing
 --                token: the number of fields is the hold count. It is there while the lock is held, and ends with its lease
---       2 token  the last fencing token, a string. It outlives the lock by TOKEN_LIFE
+--       2 token  the last fencing token, a string
 --       3 queue
 --       4 alive  see queue.lua
 -- ARGV  1 hold     the field: asking again with the same is no second hold, and renews
@@ -18,31 +18,33 @@
 --
 -- A lease never ends sooner for a hold that is added: its end is the latest that any of them asked for.
 --
--- A token is the server's time in µs, or one more than the last if that is not less. So it grows even where the key has
--- expired or was lost, unless the clock was set back meanwhile by more than that took.
+-- Tokens count on from the server's time in µs when the key was made, which expires TOKEN_LIFE after that. The next ones
+-- count on from a later time, which is more: nobody takes a lock a million times a second. So they grow even where
+-- the key was lost, unless the clock was set back, too.
 
 local TOKEN_LIFE = 86400000 -- ms
+local EPOCH = 1000000000000000 -- µs: any server's time is later
 
-local hold, outer, lease, waiter = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local hold, outer, lease, waiter = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local function fresh()
-  local now = microseconds()
-  local token = integer(now)
-  local last = redis.call('SET', KEYS[2], token, 'PX', TOKEN_LIFE + lease, 'GET')
-  last = last and tonumber(last)
-  if last and last >= now then
-    now = last + 1
-    token = integer(now)
-    redis.call('SET', KEYS[2], token, 'PX', TOKEN_LIFE + lease)
+  local token = redis.call('INCR', KEYS[2])
+  if token < EPOCH then
+    local time = redis.call('TIME')
+    token = time[1] * 1000000 + time[2]
+    redis.call('SET', KEYS[2], string.format('%.0f', token), 'PX', TOKEN_LIFE)
   end
-  redis.call('HSET', KEYS[1], hold, token)
+  redis.call('HSET', KEYS[1], hold, string.format('%.0f', token))
   redis.call('PEXPIRE', KEYS[1], lease)
-  return {1, now, lease, 0}
+  return {1, token, tonumber(lease), 0}
 end
 
 if outer == '' and redis.call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   return fresh()
 end
+lease = tonumber(lease)
+
+-- queue.lua
 
 local function extend()
   local left = redis.call('PTTL', KEYS[1])

@@ -13,6 +13,9 @@ local held = redis.call('HDEL', KEYS[1], ARGV[1]) -- which ends the hash with it
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return {held}
 end
+
+-- queue.lua
+
 local queue = new_queue(KEYS[2], KEYS[3], ARGV[3])
 if ARGV[2] ~= '' then
   queue.leave(ARGV[2])

@@ -1,4 +1,4 @@
--- queue: who waits for a lock or a semaphore, in the order in which they came. It stands before the scripts that use it.
+-- queue: who waits for a lock or a semaphore, in the order in which they came. It takes the place of "-- queue.lua" in the scripts that use it.
 --
 -- Two ZSETs hold it. The members of both are waiters, <inbox>:<number>:
 --   queue  by when they came: µs of the server's clock, or more, so that nobody comes before those who are there

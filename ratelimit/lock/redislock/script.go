@@ -2,6 +2,7 @@ package redislock
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 )
@@ -28,9 +29,17 @@ type scripts struct{ acquire, renew, release rediscall.Script }
 
 // texts are the scripts of locks, and those of semaphores, as they are sent.
 func texts() (locks, semaphores [3]string) {
-	locks = [3]string{queueLua + lockAcquireLua, lockRenewLua, queueLua + lockReleaseLua}
-	semaphores = [3]string{queueLua + semaphoreAcquireLua, queueLua + semaphoreRenewLua, queueLua + semaphoreReleaseLua}
+	locks = [3]string{lockAcquireLua, lockRenewLua, lockReleaseLua}
+	semaphores = [3]string{semaphoreAcquireLua, semaphoreRenewLua, semaphoreReleaseLua}
+	for i := range locks {
+		locks[i], semaphores[i] = withQueue(locks[i]), withQueue(semaphores[i])
+	}
 	return locks, semaphores
+}
+
+// withQueue puts queue.lua where a script asks for it: after what does without, which a server then need not set up.
+func withQueue(text string) string {
+	return strings.Replace(text, "\n-- queue.lua\n", "\n"+queueLua, 1)
 }
 
 func newScripts(texts [3]string) scripts {

@@ -15,6 +15,8 @@
 --         left    ms of the lease, or until the next one of those that are held ends; 0 is unknown
 --         first   1 if the waiter is the next to be served
 
+-- queue.lua
+
 local SLACK = 1000 -- ms that the key outlives its last lease
 
 local hold, cost, limit, lease, waiter = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]

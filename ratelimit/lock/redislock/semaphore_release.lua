@@ -10,6 +10,8 @@
 --
 -- returns held  1 if the hold had not ended, else 0
 
+-- queue.lua
+
 local hold, cost = ARGV[1], tonumber(ARGV[2])
 local now = microseconds()
 local ends = redis.call('ZSCORE', KEYS[1], hold .. ':1')

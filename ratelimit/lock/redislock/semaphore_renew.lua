@@ -8,6 +8,8 @@
 -- returns held  1, or 0: nothing is changed
 --         left  ms of the lease
 
+-- queue.lua
+
 local SLACK = 1000 -- ms that the key outlives its last lease
 
 local hold, cost, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

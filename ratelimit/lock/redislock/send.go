@@ -22,10 +22,12 @@ type flight struct {
 	err   error
 }
 
-// errBudget is the cause of a call that ends because its budget does.
+// errBudget is the error of a call that ends because its budget does.
 var errBudget = errors.New("no answer within the budget")
 
-// launch sends a script in a goroutine that ends when the client returns, at the latest after the client's own timeouts.
+// launch sends a script. It does so in a goroutine, which ends when the client returns, at the latest after the client's own
+// timeouts, unless the client can be told the budget, which spares a lone caller a third of his time.
+//
 // Each script may be sent twice: what names a hold is no other's.
 func (s *Store) launch(ctx context.Context, script rediscall.Script, words []any) *flight {
 	return s.launchFor(ctx, s.budget, script, words)
@@ -33,18 +35,37 @@ func (s *Store) launch(ctx context.Context, script rediscall.Script, words []any
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
 	f := &flight{done: make(chan struct{})}
-	f.limited, f.cancel = context.WithTimeoutCause(ctx, budget, errBudget)
+	f.limited, f.cancel = within(ctx, budget)
 	f.call = rediscall.Call{Package: "redislock", Client: s.client, Script: script, Words: words, MayRepeat: true}
-	go func() {
-		defer close(f.done)
-		f.reply, f.err = f.call.Run(f.limited)
-	}()
+	if s.prompt != nil && budget == s.budget {
+		f.call.Client = s.prompt
+		f.fly()
+	} else {
+		go f.fly()
+	}
 	return f
+}
+
+// within is ctx with a budget.
+func within(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
+	if ctx.Done() != nil {
+		return context.WithTimeout(ctx, budget)
+	}
+	d := &deadline{Context: ctx, at: time.Now().Add(budget)}
+	return d, d.cancel
+}
+
+func (f *flight) fly() {
+	defer close(f.done)
+	f.reply, f.err = f.call.Run(f.limited)
 }
 
 // wait returns the reply, or an error once ctx or the budget ends.
 func (f *flight) wait(ctx context.Context) ([]int64, error) {
 	defer f.cancel()
+	if f.landed() {
+		return f.result(ctx)
+	}
 	select {
 	case <-f.done:
 	case <-f.limited.Done():
@@ -52,7 +73,11 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 			return nil, f.expired(ctx)
 		}
 	}
-	if f.limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
+	return f.result(ctx)
+}
+
+func (f *flight) result(ctx context.Context) ([]int64, error) {
+	if f.err != nil && f.limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
 		return nil, f.expired(ctx)
 	}
 	return f.reply, f.err

@@ -19,6 +19,7 @@ import (
 // [New] makes one.
 type Store struct {
 	client            redis.UniversalClient
+	prompt            redis.UniversalClient // the client, giving up on a reply when the budget ends; nil if it cannot
 	locks, semaphores scripts
 	budget            time.Duration
 	prefix            string
@@ -50,6 +51,9 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		if err := o.apply(s); err != nil {
 			return nil, err
 		}
+	}
+	if c, ok := client.(*redis.Client); ok {
+		s.prompt = c.WithTimeout(s.budget)
 	}
 	s.inbox.init(s.prefix)
 	return s, nil
