@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"Windows", true, testWindows},
 		{"NeverMore", true, testNeverMore},
 		{"WindowsUnderConcurrency", false, testWindowsUnderConcurrency},
+		{"InvalidWindows", false, testInvalidWindows},
 		{"Bisimulation", true, testBisimulation},
 		{"BucketsUnderConcurrency", false, testBucketsUnderConcurrency},
 		{"CompactTraces", true, testCompactTraces},

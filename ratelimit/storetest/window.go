@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -316,6 +317,31 @@ func testWindowsUnderConcurrency(t *testing.T, s Subject) {
 		})
 		if n := len(allowed); n != 50 {
 			t.Errorf("%v: %d of 1,000 calls allowed, want exactly 50", l, n)
+		}
+	}
+}
+
+// testInvalidWindows asks what no store decides.
+func testInvalidWindows(t *testing.T, s Subject) {
+	second := []rules.Rule{{Count: 1, Window: time.Second}}
+	for name, bad := range map[string]store.Request{
+		"segments over the most": {Algorithm: rules.SlidingWindow, Rules: second, Segments: rules.MaxSegments + 1},
+		"negative segments":      {Algorithm: rules.SlidingWindow, Rules: second, Segments: -1},
+		"unknown start":          {Algorithm: rules.FixedWindow, Rules: second, Start: rules.StartFirst + 1},
+		"a window twice":         {Algorithm: rules.FixedWindow, Rules: append(second, rules.Rule{Count: 2, Window: time.Second})},
+		"too large a count":      {Algorithm: rules.FixedWindow, Rules: []rules.Rule{{Count: 1 << 53, Window: time.Second}}},
+	} {
+		bad.Key, bad.Cost = s.Prefix+"bad", 1
+		_, err := s.Store.Take(context.Background(), []store.Request{bad}, false)
+		var failed *store.Error
+		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
+			t.Errorf("%s: Take error = %v, want one of class %v", name, err, store.Misconfigured)
+		}
+	}
+	for _, segments := range []int64{1, rules.MaxSegments} {
+		req := store.Request{Key: fmt.Sprint(s.Prefix, "good", segments), Algorithm: rules.SlidingWindow, Rules: second, Segments: segments, Cost: 1}
+		if !s.take(t, req).Allowed {
+			t.Errorf("Take of %d segments is denied, want it allowed", segments)
 		}
 	}
 }
