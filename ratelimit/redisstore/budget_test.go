@@ -74,7 +74,7 @@ func TestDeadServer(t *testing.T) {
 	s := newStore(t, client, redisstore.WithBudget(short))
 	take(t, newStore(t, client), request("k", 10, 1))
 	server.Kill(t)
-	for range 5 {
+	for range 3 {
 		elapsed(t, func() {
 			if _, err := s.Take(context.Background(), []store.Request{request("k", 10, 1)}, true); err == nil {
 				t.Error("Take from a dead server succeeds, want an error")

@@ -13,6 +13,12 @@
 // returns. No limit ever lets more pass than it allows, but another caller may be denied by a reservation that is
 // about to be given back. On a Ring, every key is decided on its own in the same way.
 //
+// # Queues
+//
+// A queue (a leaky bucket with a wait) answers with a delay. What is given back of it makes room only while no later
+// call has been let in: where on a Cluster one slot lets a call into a queue that another slot denies, and a call behind
+// it was let in meanwhile, its place stays empty.
+//
 // # Failing
 //
 // A call returns within its budget ([WithBudget]), whatever the timeouts of the client are. A script is sent again
@@ -20,8 +26,9 @@
 // [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only.
 // Errors that somebody must mend are [store.Misconfigured] and say how.
 //
-// go-redis dials a server that is down five times, 100 ms apart, before it says so, and says so at once only after as
-// many failures as its pool has places. Calls wait for their budget meanwhile, unless the client's DialerRetries is 1.
+// go-redis dials a server that is down five times, 100 ms apart, before it says so, and calls wait for their budget
+// meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
+// 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided.
 //
 // # Permissions
 //

@@ -20,6 +20,7 @@ type Store struct {
 	budget time.Duration
 	group  func(key string, i int) int // names the group of a call's i-th key; nil: all keys are one group
 	base   func() uint64               // names an admission
+	breaker
 
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
 }
@@ -33,6 +34,8 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		script: newScript(assemble()),
 		budget: DefaultBudget,
 		base:   randomBase,
+
+		breaker: newBreaker(),
 	}
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
@@ -61,7 +64,8 @@ const (
 func randomBase() uint64 { return minBase + rand.Uint64N(maxBase-minBase) }
 
 // Take decides one call, in one script where the keys permit it. It returns within the budget, or once ctx is done.
-// Where ctx or the budget ends it, the call may yet be charged.
+// Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that the server has not decided, it is not
+// asked for 250 ms, and then by one call at a time until it decides again: until then calls fail at once as [store.Unavailable].
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
 	if err := validate(requests); err != nil {
 		return store.Outcome{}, misconfigured(err)
@@ -76,7 +80,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 	defer cancel()
 	for {
 		d := decision{op: take, detail: detail, base: s.base(), requests: requests}
-		v, err := s.decide(ctx, limited, d)
+		v, err := s.ask(func() (verdict, error) { return s.decide(ctx, limited, d) })
 		if err != nil {
 			return store.Outcome{}, err
 		}
@@ -131,11 +135,14 @@ func (d *decision) delay(answers []store.RuleOutcome, delays []int64) {
 }
 
 // GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
-// within the budget. What a log has recorded can be given back any number of times; of other limits, a receipt is used once,
+// within the budget; it fails at once where [Store.Take] would not ask. What a log has recorded can be given back any number of times; of other limits, a receipt is used once,
 // and again only where the server surely has not heard of it.
 func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	if receipt.ID == 0 {
 		return nil
+	}
+	if s.resting() {
+		return meaning{class: store.Unavailable}.fail(errResting)
 	}
 	ctx = context.WithoutCancel(ctx)
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
@@ -160,10 +167,7 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 }
 
 // unheard says whether a sending failed in a way that the server surely knows nothing of it.
-func unheard(err error) bool {
-	var failed *store.Error
-	return errors.As(err, &failed) && failed.Class == store.Unavailable
-}
+func unheard(err error) bool { return classIs(err, store.Unavailable) }
 
 // returning is what one script gives back of a receipt.
 type returning struct {
