@@ -28,6 +28,7 @@ var topics = []struct{ name, text string }{
 	//ratelimit:key 5,1s by=req.Name  per value of an expression
 	//ratelimit:none                  exempts a method from its type's directives
 	//ratelimit:wrapper LimitedOrders names the type's wrapper
+	//ratelimit:wrapper constructor=NewOrders  chooses what injection files build on; none for nothing
 
 Lines stack: a call must pass all of them. A directive on a type holds for each of its methods; a
 method's own lines replace those of the same kind. Windows are Go durations, or 1d, 1w.
@@ -44,7 +45,8 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	onfail=open     what a store that cannot decide means: local (default), open, closed
 	deny=zero       a denied call returns zero values; for methods without an error result
 	wait=duration   a call without room waits for it, so long at most (default not at all)
-	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket, leaky-bucket, gcra
+	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket,
+	                leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
 	start=first     a fixed window begins with a call, not with the clock's minute, hour or day (UTC)
 	segments=n      sub-windows of a sliding window (default 10)
@@ -58,6 +60,12 @@ by wants a string, []byte, integer, bool, or a type with String() string; for an
 A nil pointer or interface with String is no id. An expression that panics, such as req.ID where req is
 nil, panics in the call.
 cost wants an integer, when a bool. Results and the receiver are not in scope.
+
+Expressions may call functions and methods, index, slice, convert and compare. They are computed for
+every call, by and cost only where when is true, in the caller's goroutine, before the limit is
+decided: what they call should be quick and change nothing. Function literals, receives from channels
+and the built-in append, copy and recover are refused. A parameter hides a package or a function of
+its name.
 
 Without by, the identity is that of the first parameter that is a context.Context, by any type that is
 one; else of the first with a method Context() context.Context, such as an *http.Request or a stream;
@@ -75,9 +83,36 @@ rlgen's header that nothing makes any longer is removed. Nothing is written whil
 `},
 	{"di", `-di=fx (default) generates RateLimitModule, -di=wire RateLimitSet, -di=fx,wire both, -di=none neither.
 
-They provide the interface behind its limits where the package has one exported constructor, New…, that
-returns the interface or a type that implements it. For an implementation in another package, write
-ratelimitfx.Provide[orders.Orders](postgres.NewOrders, orders.NewRateLimitedOrders).
+Without -di, rlgen check and rlgen vet keep to the files that stand there.
+
+They provide the interface behind its limits where the package has an exported constructor, New…,
+that returns the interface or a type that implements it, and maybe an error, or a clean-up function
+and an error. One that returns the interface is called by the generated provider, so that no graph
+has the service without limits; where it returns another type, the provider takes that from the
+graph. Variadic parameters are handed on: fx passes the slice if it has it, wire wants it. A type
+with directives of its own is provided as its wrapper, *RateLimitedService, over the graph's *Service.
+
+Where several constructors do not make the same, rlgen warns at each of them, and nothing is
+provided until a directive above the type chooses:
+
+	//ratelimit:wrapper constructor=NewOrders
+	//ratelimit:wrapper constructor=none
+
+Only such a line chooses a constructor that is not exported, that is generated, that returns another
+interface, or that makes a stand-in by its name or its type's (Mock, Fake, Stub, Test, Dummy, Spy,
+Noop). The files say of each service that they leave out why, and what to write.
+
+For an implementation in another package, write
+
+	ratelimitfx.Provide[orders.Orders](postgres.NewOrders, orders.NewRateLimitedOrders)
+
+Generic services are in no file, since a graph has no types with open parameters. Provide each
+instance that the program uses:
+
+	ratelimitfx.Provide[kv.Store[int, User]](kv.NewMemory[int, User], kv.NewRateLimitedStore[int, User])
+
+Services that are built on some platforms only are in the files if all of the package's services are,
+and alike: then so are the files. Else the files are built everywhere, and leave those services out.
 `},
 	{"vet", `rlgen vet runs go vet with rlgen as its tool, which finds in each package what rlgen finds, and
 generated files that are missing or not of the source that stands there now: each carries a hash of
@@ -87,9 +122,10 @@ what it was made from, and nothing is generated to compare. These are the same:
 	rlgen vet -fix ./...        go fix -fixtool=$(which rlgen) ./...
 	rlgen vet -fix -diff ./...  go fix -fixtool=$(which rlgen) -diff ./...
 
--fix mends what has one sure mend: blanks, capitals, misspelt words, detached and duplicate
-directives, a missing context. A linter that loads analyzers takes gen.Analyzer. It sees one package
-on one platform; rlgen check sees all of them together.
+-fix mends what has one sure mend: blanks, capitals, quotes, misspelt words, units (1min), rules with
+spaces (10 / 1s) or behind options, what stands there twice, remarks behind directives, which get a
+line of their own, detached directives, and a missing context. A linter that loads analyzers takes
+gen.Analyzer. It sees one package on one platform; rlgen check sees all of them together.
 `},
 	{"list", `rlgen list prints every limited method, in the order of packages and places: its limits, their
 keys, what they take of Redis's memory at most for one id, and what becomes of calls without an

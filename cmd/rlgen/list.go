@@ -115,7 +115,7 @@ func describe(dir string, m gen.Method) methodJSON {
 }
 
 // width is how many columns a line of text has at most, where it can be broken.
-const width = 90
+const width = 80
 
 // printMethods prints for each method a line, and below it for each limit what it is, its key, and what becomes of it.
 func (c *command) printMethods(methods []methodJSON) {
@@ -123,7 +123,9 @@ func (c *command) printMethods(methods []methodJSON) {
 		if i > 0 {
 			fmt.Fprintln(c.stdout)
 		}
-		fmt.Fprintf(c.stdout, "%s:%d: %s.%s%s\n", m.File, m.Line, m.Type, m.Method, m.denial())
+		for _, line := range wrap(fmt.Sprintf("%s:%d: %s.%s%s", m.File, m.Line, m.Type, m.Method, m.denial()), width) {
+			fmt.Fprintln(c.stdout, line)
+		}
 		for _, l := range m.Limits {
 			c.printLimit(l)
 		}
