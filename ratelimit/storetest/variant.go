@@ -127,3 +127,14 @@ func forEach(law func(t *testing.T, s Subject, v variant)) func(t *testing.T, s 
 func variantOf(options string) variant {
 	return variants[slices.IndexFunc(variants, func(v variant) bool { return v.options == options })]
 }
+
+// Requests returns, by its options, a call of cost 1 for every algorithm and its variants, from a rule of count in
+// window, each under a key of its own that begins with prefix.
+func Requests(t testing.TB, prefix string, count int64, window time.Duration) map[string]store.Request {
+	t.Helper()
+	requests := make(map[string]store.Request)
+	for _, v := range variants {
+		requests[v.options] = v.request(t, Subject{Prefix: prefix}, "", 1, rules.Rule{Count: count, Window: window})
+	}
+	return requests
+}

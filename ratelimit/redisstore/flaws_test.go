@@ -1,0 +1,149 @@
+package redisstore_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+)
+
+// flaw is a mistake that scripts of this kind are known for, and the test that must fail on a script that makes it.
+type flaw struct {
+	name    string
+	file    string
+	changes []string // what stands in the file, and what the flaw has in its place, in turns
+	test    string
+}
+
+var flaws = []flaw{
+	{"microseconds by tostring in a log", "sliding_log.lua", []string{
+		`string.format('%.0f', n)`, `tostring(n)`,
+	}, "TestStandalone/held/Model"},
+	{"microseconds by tostring in a string", "entries.lua", []string{
+		`string.format('%.0f', n)`, `n .. ''`,
+	}, "TestStandalone/held/RateIsKept"},
+	{"microseconds of TIME without their zeros", "frame.lua", []string{
+		`time[1] * 1000000 + time[2]`, `tonumber(time[1] .. time[2])`,
+	}, "TestMiniredis/Traces"},
+	{"a time to live with a fraction, after the write", "sliding_log.lua", []string{
+		`integer(ms + SLACK)`, `ms + 0.4`,
+	}, "TestEveryKeyExpires"},
+	{"a write, and then a time to live with a fraction", "entries.lua", []string{
+		`redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))`,
+		`redis.call('SET', limit.key, value) redis.call('PEXPIRE', limit.key, (last - now) / 1000 + 0.4)`,
+	}, "TestKeysOfAllAlgorithms"},
+	{"no time to live of a log", "sliding_log.lua", []string{
+		`redis.call('PEXPIRE', limit.key, integer(ms + SLACK))`, `local _ = ms + SLACK`,
+	}, "TestKeysOfAllAlgorithms"},
+	{"no time to live of a string", "entries.lua", []string{
+		`, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END)`, ``,
+	}, "TestKeysOfAllAlgorithms"},
+	{"a time to live in whole seconds below the window", "sliding_log.lua", []string{
+		`integer(ms + SLACK)`, `integer(math.max(1, math.floor(window / 1000000 - 1)) * 1000)`,
+	}, "TestMiniredis/RateIsKept"},
+	{"a time to live in whole seconds of a string", "entries.lua", []string{
+		`integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END)`, `integer(math.max(1, math.floor((last - now) / 1000000)) * 1000)`,
+	}, "TestMiniredis/RateIsKept"},
+	{"a time to live that a shorter window brings forward", "sliding_log.lua", []string{
+		`if redis.call('PTTL', limit.key) <= ms then`, `do`,
+	}, "TestExpiryIsNeverBroughtForward"},
+	{"trimming by rank with a time", "sliding_log.lua", []string{
+		`'ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - window)`, `'ZREMRANGEBYRANK', limit.key, 0, integer(now - window)`,
+	}, "TestMiniredis/RateIsKept"},
+	{"trimming what is still seen", "sliding_log.lua", []string{
+		`integer(now - window))`, `integer(now - window + 1))`,
+	}, "TestMiniredis/(Model|RateIsKept|RetryAfterIsTight)"},
+	{"members that are times", "sliding_log.lua", []string{
+		`scored[#scored + 1] = member`, `scored[#scored + 1] = score`,
+		`'NX', unpack(scored)`, `unpack(scored)`,
+		`if added < limit.cost then`, `if added < 0 then`,
+	}, "TestMiniredis/SameMicrosecond"},
+	{"more arguments than Lua unpacks", "sliding_log.lua", []string{
+		`CHUNK = 1000`, `CHUNK = 100000`,
+	}, "TestGiveBackRestoresTheKey"},
+	{"tokens rounded down, and the time of the last call forgotten", "bucket.lua", []string{
+		`local wait = math.ceil(missing`, `missing = math.ceil(missing / rule.window) * rule.window
+  local wait = math.ceil(missing`,
+	}, "TestMiniredis/RateDoesNotDrift"},
+	{"a denied call that is charged", "frame.lua", []string{
+		`if not probe(decision) then
+    return DENIED`, `if not probe(decision) then
+    charge(decision)
+    return DENIED`,
+	}, "TestMiniredis/UnchargedIsInvisible"},
+	{"a limit that is charged before the next denies", "frame.lua", []string{
+		`if not limit.algorithm.probe(limit, now) then
+      allowed = false`, `if limit.algorithm.probe(limit, now) then
+      if limit.cost > 0 and limit.algorithm.charge(limit, decision.base, now) then limit.algorithm.settle(limit, now) end
+    else
+      allowed = false`,
+		`  return charge(decision)`, `  return DONE`,
+	}, "TestMiniredis/AllOrNothing"},
+	{"a write that stays when the next one is impossible", "frame.lua", []string{
+		`revert(decision, charged)`, `local _ = revert`,
+	}, "TestTakenBase"},
+	{"keys that are built in the script", "frame.lua", []string{
+		`key = KEYS[keys]`, `key = KEYS[keys] .. ':log'`,
+	}, "TestClusterDeclaredKeys/PeekChargesNothing"},
+	{"a retry-after in seconds, whose fraction Redis drops", "frame.lua", []string{
+		`reply[#reply + 1] = rule.retry`, `reply[#reply + 1] = rule.retry / 1000000`,
+	}, "TestMiniredis/RetryAfterIsTight"},
+	{"a hole in the reply", "frame.lua", []string{
+		`reply[#reply + 1] = rule.reset`, `reply[#reply + 1] = rule.reset > 0 and rule.reset or nil`,
+	}, "TestMiniredis/PeekChargesNothing"},
+	{"an expiry that decides: a window that ends when its key does", "entries.lua", []string{
+		`if entry.ends > now then`, `do`,
+	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},
+}
+
+// broken returns the script with the flaw.
+func (f flaw) broken(t *testing.T) string {
+	t.Helper()
+	bytes, err := os.ReadFile(f.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, script := string(bytes), redisstore.ScriptText()
+	if strings.Count(script, file) != 1 {
+		t.Fatalf("%s does not stand once in the script", f.file)
+	}
+	text := file
+	for i := 0; i < len(f.changes); i += 2 {
+		if n := strings.Count(text, f.changes[i]); n != 1 {
+			t.Fatalf("%s has %q %d times, want once: write the flaw anew", f.file, f.changes[i], n)
+		}
+		text = strings.Replace(text, f.changes[i], f.changes[i+1], 1)
+	}
+	return strings.Replace(script, file, text, 1)
+}
+
+// TestFlawsAreNoticed runs tests of this package on scripts that have a flaw each: they fail.
+func TestFlawsAreNoticed(t *testing.T) {
+	if os.Getenv("RATELIMIT_TEST_SCRIPT") != "" {
+		t.Skip("the script is broken already")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range flaws {
+		t.Run(f.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "script.lua")
+			if err := os.WriteFile(path, []byte(f.broken(t)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			parts := strings.Split(f.test, "/")
+			cmd := exec.Command(self, "-test.run", "^"+strings.Join(parts, "$/^")+"$", "-test.failfast", "-rapid.nofailfile", "-test.timeout", "60s")
+			cmd.Env = append(os.Environ(), "RATELIMIT_TEST_SCRIPT="+path)
+			out, err := cmd.CombinedOutput()
+			if err == nil && !strings.Contains(string(out), "SKIP") || strings.Contains(string(out), "no tests to run") {
+				t.Errorf("%s passes on a script with this flaw, want it to fail:\n%s", f.test, out)
+			} else if err != nil && !strings.Contains(string(out), "--- FAIL: "+parts[0]) {
+				t.Errorf("%s does not end: %v\n%s", f.test, err, out)
+			}
+		})
+	}
+}
