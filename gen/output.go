@@ -68,6 +68,14 @@ func (w *writer) qualify(path, name string) string {
 
 func (w *writer) qualifier(pkg *types.Package) string { return w.qualify(pkg.Path(), pkg.Name()) }
 
+// predeclared returns a name of the universe. Where the package declares the name, that is reported there.
+func (w *writer) predeclared(name string) string {
+	if w.unit.declared.has(name) {
+		w.problem(w.unit.places[name], "the package declares %s, which hides what generated code means by that name; rename it", name)
+	}
+	return name
+}
+
 // render returns the file, not formatted yet. The body is written twice: first to learn which packages it names, then with
 // the names that they get. Where a type cannot be written, that is reported and there is no text.
 func (o *output) render(planned names) File {

@@ -7,6 +7,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"go/types"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type unit struct {
 	sources []*source
 	// declared are the names that the files declare in the package's scope, excluded files and tests included.
 	declared names
+	places   map[string]token.Pos // of what is declared, by name
 	services []*service
 	imports  *importer
 	broken   bool // a source does not parse
@@ -43,7 +45,7 @@ type unit struct {
 }
 
 func newUnit(sink *findings, imp *importer, p *packages.Package, d *directory) *unit {
-	u := &unit{pkg: p, dir: d, fset: imp.fset, sink: sink, imports: imp, declared: names{}}
+	u := &unit{pkg: p, dir: d, fset: imp.fset, sink: sink, imports: imp, declared: names{}, places: map[string]token.Pos{}}
 	for _, path := range slices.Sorted(slices.Values(p.GoFiles)) {
 		text, ok := d.files[path]
 		if ok && !slices.Contains(d.generated, path) {
@@ -111,35 +113,50 @@ func shareExcluded(units []*unit, dirs map[string]*directory) {
 
 func (u *unit) declareAll(sources []*source) {
 	for _, s := range sources {
-		if s.ast.Name.Name == u.pkg.Name {
-			declaredNames(s.ast, u.declared)
+		if s.ast.Name.Name != u.pkg.Name {
+			continue
+		}
+		for id := range declaredIn(s.ast) {
+			u.declared.add(id.Name)
+			if _, known := u.places[id.Name]; !known {
+				u.places[id.Name] = id.Pos()
+			}
 		}
 	}
 }
 
-// declaredNames adds what the file declares in the package's scope.
-func declaredNames(f *ast.File, to names) {
-	for _, decl := range f.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			if decl.Recv == nil {
-				to.add(decl.Name.Name)
-			}
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				switch spec := spec.(type) {
-				case *ast.TypeSpec:
-					to.add(spec.Name.Name)
-				case *ast.ValueSpec:
-					for _, name := range spec.Names {
-						to.add(name.Name)
-					}
+// declaredIn returns what the file declares in the package's scope.
+func declaredIn(f *ast.File) iter.Seq[*ast.Ident] {
+	return func(yield func(*ast.Ident) bool) {
+		for _, decl := range f.Decls {
+			for _, id := range declaredBy(decl) {
+				if id.Name != "_" && id.Name != "init" && !yield(id) {
+					return
 				}
 			}
 		}
 	}
-	delete(to, "_")
-	delete(to, "init")
+}
+
+// declaredBy returns the names of one declaration.
+func declaredBy(decl ast.Decl) []*ast.Ident {
+	var ids []*ast.Ident
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Recv == nil {
+			ids = append(ids, decl.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				ids = append(ids, spec.Name)
+			case *ast.ValueSpec:
+				ids = append(ids, spec.Names...)
+			}
+		}
+	}
+	return ids
 }
 
 // check gives types to the unit's declarations, once, and reports what is wrong with them. Function bodies are not

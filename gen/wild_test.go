@@ -24,6 +24,9 @@ func TestWild(t *testing.T) {
 		for _, path := range archives {
 			places = append(places, extract(t, path, dir, "example.com/m/"+v.name+"/", v.directive)...)
 		}
+		if v.name == "global" {
+			places = append(places, writeDeclared(t, dir, "example.com/m/"+v.name+"/", v.directive)...)
+		}
 		all = append(all, judge(t, v.name, dir, []string{"./..."}, places)...)
 	}
 	checkVerdicts(t, all)
@@ -49,6 +52,57 @@ func extract(t *testing.T, path, dir, module string, directive func(place) strin
 			text = bytes.ReplaceAll(text, []byte("example.com/m/"), []byte(module))
 		}
 		write(t, filepath.Join(dir, name), text)
+	}
+	return places
+}
+
+// declaredNames are names that generated code has a use for, or looks as if it had. It cannot do without nil and panic.
+var declaredNames = []string{
+	"true", "string", "error", "bool", "any", "len", "int", "new", "byte", "comparable", "iota",
+	"context", "stdctx", "time", "ratelimit", "rules", "fx", "err", "permit", "w", "next", "limiter", "in", "Guard",
+}
+
+// declarations are of every kind, by turns.
+var declarations = []struct{ kind, text string }{
+	{"type", "type NAME struct{}"}, {"var", "var NAME = 1"}, {"const", "const NAME = 1"}, {"func", "func NAME() {}"},
+}
+
+const declaring = `package p
+
+import (
+	stdctx2 "context"
+
+	"example.com/m/declared/base"
+)
+
+DECL
+
+type SvcNAMEKIND[K base.Any] interface {
+	// TORTURE: declares-NAME-as-KIND
+	Do(ctx stdctx2.Context, k K) (base.Int, base.Err)
+	Free(...base.Int)
+}
+
+type ImplNAMEKIND struct{}
+
+// TORTURE: declares-NAME-as-KIND-beside-a-struct
+func (*ImplNAMEKIND) Do(ctx stdctx2.Context, NAME base.Int) base.Err { return ctx.Err() }
+`
+
+// writeDeclared writes packages that declare the names.
+func writeDeclared(t *testing.T, dir, module string, directive func(place) string) []place {
+	t.Helper()
+	write(t, filepath.Join(dir, "declared/base/base.go"), []byte("package base\n\ntype (\n\tAny = any\n\tErr = error\n\tInt = int\n)\n"))
+	var places []place
+	for i, name := range declaredNames {
+		d := declarations[i%len(declarations)]
+		replace := strings.NewReplacer("DECL", strings.ReplaceAll(d.text, "NAME", name), "NAME", name, "KIND", d.kind)
+		file := "declared/" + name + d.kind + "/svc.go"
+		text := []byte(replace.Replace(declaring))
+		found := marks(file, text)
+		places = append(places, found...)
+		text = annotate(text, found, directive)
+		write(t, filepath.Join(dir, file), bytes.ReplaceAll(text, []byte("example.com/m/"), []byte(module)))
 	}
 	return places
 }

@@ -126,6 +126,7 @@ func (w *writer) typeScope(s *service, m *method) *typeScope {
 func (w *writer) service(p *wrapperPlan) {
 	s := p.service
 	t := w.typeScope(s, nil)
+	w.predeclared("nil")
 	for _, m := range p.methods {
 		w.policy(p, m)
 	}
@@ -211,7 +212,7 @@ func (w *writer) constructor(p *wrapperPlan, t *typeScope, next string) {
 	param, limiter := taken.take("next"), taken.take("limiter")
 	w.printf("func %s%s(%s %s, %s *%s.Limiter) *%s%s {\n", s.constructor(), t.decl, param, s.star()+next, limiter, runtime, s.wrapper(), t.args)
 	if nilable {
-		w.printf("if %s == nil {\npanic(%q)\n}\n", param, w.unit.pkg.Name+"."+s.constructor()+": next is nil")
+		w.printf("if %s == nil {\n%s(%q)\n}\n", param, w.predeclared("panic"), w.unit.pkg.Name+"."+s.constructor()+": next is nil")
 	}
 	w.printf("return &%s%s{\n%s: %s,\n", s.wrapper(), t.args, p.next, param)
 	for _, m := range p.methods {
@@ -353,7 +354,7 @@ func (w *writer) input(l *limit, in string, n *methodNames) {
 	if l.when != nil {
 		when := l.when.source(n.scope)
 		if _, basic := types.Unalias(l.when.typ).(*types.Basic); !basic {
-			when = "bool(" + when + ")"
+			when = w.predeclared("bool") + "(" + when + ")"
 		}
 		if l.by == nil && l.cost == nil {
 			w.printf("%s.When(%s)\n", in, when)
