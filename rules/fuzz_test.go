@@ -25,7 +25,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// FuzzParse: no text panics; errors point into the text and are sorted; what is read prints as a line that reads back
+// FuzzParse: no text panics; errors point into the text and are sorted, and mends resolve them; what is read prints as a line that reads back
 // the same, and a limit that is read is valid in a policy.
 func FuzzParse(f *testing.F) {
 	seed(f)
@@ -66,11 +66,36 @@ func checkErrors(t *testing.T, comment string, errs Errors) {
 		t.Errorf("Parse(%q) = no Errors, want some", comment)
 	}
 	last := 1
-	for _, e := range errs {
+	for i, e := range errs {
 		if e.Column < last || e.Column > len(comment)+1 || e.Msg == "" || strings.Contains(e.Msg, "\n") {
 			t.Errorf("Parse(%q) = %v, want a column of %d to %d and a message", comment, e, last, len(comment)+1)
 		}
 		last = e.Column
+		if i >= 8 { // of which each is read anew
+			continue
+		}
+		if m, ok := Mend(comment, e); ok {
+			checkMend(t, comment, e, m)
+		}
+	}
+}
+
+// checkMend checks that a change is one of the comment, resolves the problem, and puts at most a line above it.
+func checkMend(t *testing.T, comment string, e *Error, m Edit) {
+	t.Helper()
+	if m.Start < 0 || m.End < m.Start || m.End > len(comment) {
+		t.Fatalf("Mend(%q, %v) = %+v, want a part of the comment", comment, e, m)
+	}
+	after := problems(m.Apply(comment))
+	if len(after) >= len(problems(comment)) { // else the next problem may have moved to its place
+		for _, left := range after {
+			if left.Column == e.Column && left.Msg == e.Msg {
+				t.Errorf("Mend(%q, %v) = %+v, which leaves the problem", comment, e, m)
+			}
+		}
+	}
+	if strings.Contains(m.Above, "\n") || m.Above != "" && !strings.HasPrefix(m.Above, "//") {
+		t.Errorf("Mend(%q, %v) puts %q above, want a line of comment", comment, e, m.Above)
 	}
 }
 
