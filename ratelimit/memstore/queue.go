@@ -45,7 +45,7 @@ func (q *queue) giveBack(now int64, req *store.Request, a admission) {
 		d := q.of(now, rule)
 		units := a.cost*d.window + d.early
 		full := d.full - units/d.count
-		if d.full > now && full == a.at+a.delay {
+		if full == a.at+a.delay {
 			d.full, d.early = full, units%d.count
 			q.set(d)
 		}

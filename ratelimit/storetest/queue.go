@@ -221,7 +221,8 @@ func (w *queueWalk) back(rt *rapid.T) {
 	if len(w.receipts) == 0 {
 		return
 	}
-	r := &w.receipts[rapid.IntRange(0, len(w.receipts)-1).Draw(rt, "receipt")]
+	last := len(w.receipts) - 1
+	r := &w.receipts[last-rapid.IntRange(0, min(3, last)).Draw(rt, "receipt")]
 	for range 2 {
 		if err := w.subject.Store.GiveBack(context.Background(), r.Receipt); err != nil {
 			rt.Fatalf("GiveBack: %v", err)
