@@ -127,6 +127,9 @@ func (l *Limit) checkProduct(r Rule) string {
 	if l.Queues() {
 		return l.checkQueue(r)
 	}
+	if l.Refill == RefillInterval {
+		return l.checkInterval(r)
+	}
 	if l.Algorithm.Fits(l.Capacity(r), r.Window) {
 		return ""
 	}

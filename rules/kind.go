@@ -60,7 +60,7 @@ var (
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
 	denyNames    = []string{DenyZero: "zero"} // an error needs no word
 	startNames   = []string{StartClock: "clock", StartFirst: "first"}
-	refillNames  = []string{RefillSmooth: "smooth"}
+	refillNames  = []string{RefillSmooth: "smooth", RefillInterval: "interval"}
 )
 
 // String returns the word that directives have for the kind: "user".

@@ -13,6 +13,9 @@ func (l *Limit) known() algorithm {
 	if l.Queues() {
 		return queue
 	}
+	if l.Refill == RefillInterval {
+		return interval
+	}
 	return l.Algorithm.known()
 }
 

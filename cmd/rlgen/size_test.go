@@ -39,6 +39,8 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 12345,1h algo=compact-log",
 		"//ratelimit:user 10,1h algo=token-bucket",
 		"//ratelimit:user 900,1m 1000,1h algo=token-bucket",
+		"//ratelimit:user 10,1h algo=token-bucket refill=interval",
+		"//ratelimit:user 900,1m 1000,1h burst=3000 algo=token-bucket refill=interval",
 		"//ratelimit:user 1000,1h algo=leaky-bucket",
 		"//ratelimit:user 7,1h burst=1000 algo=gcra",
 		"//ratelimit:user 1,1h algo=fixed-window",

@@ -204,11 +204,12 @@ type steps struct {
 }
 
 var (
-	slidingLogSteps    = &steps{func() counts { return &slidingLog{} }, true}
-	slidingWindowSteps = &steps{func() counts { return &slidingWindow{} }, false}
-	fixedWindowSteps   = &steps{func() counts { return &fixedWindow{} }, false}
-	bucketSteps        = &steps{newBucket, false}
-	queueSteps         = &steps{newQueue, false}
+	slidingLogSteps     = &steps{func() counts { return &slidingLog{} }, true}
+	slidingWindowSteps  = &steps{func() counts { return &slidingWindow{} }, false}
+	fixedWindowSteps    = &steps{func() counts { return &fixedWindow{} }, false}
+	bucketSteps         = &steps{newBucket, false}
+	intervalBucketSteps = &steps{newIntervalBucket, false}
+	queueSteps          = &steps{newQueue, false}
 )
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
@@ -222,7 +223,7 @@ func stepsOf(req *store.Request) *steps {
 		return fixedWindowSteps
 	case rules.TokenBucket:
 		if req.Refill == rules.RefillInterval {
-			return nil
+			return intervalBucketSteps
 		}
 		return bucketSteps
 	case rules.LeakyBucket:

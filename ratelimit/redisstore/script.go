@@ -33,6 +33,9 @@ var slidingWindowLua string
 //go:embed compact_log.lua
 var compactLogLua string
 
+//go:embed interval_bucket.lua
+var intervalBucketLua string
+
 //go:embed queue.lua
 var queueLua string
 
@@ -54,13 +57,16 @@ var algorithms = []struct {
 	remembers bool                       // every admission by its base
 	option    func(*store.Request) int64 // what the file takes for a limit's option; nil for none
 }{
-	atSlidingLog:    {lua: slidingLogLua, remembers: true},
-	atBucket:        {lua: bucketLua, option: func(req *store.Request) int64 { return req.Burst }},
-	atFixedWindow:   {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
-	atSlidingWindow: {lua: slidingWindowLua, option: segments},
-	atCompactLog:    {lua: compactLogLua, remembers: true},
-	atQueue:         {lua: queueLua, option: mostDelay},
+	atSlidingLog:     {lua: slidingLogLua, remembers: true},
+	atBucket:         {lua: bucketLua, option: burst},
+	atFixedWindow:    {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
+	atSlidingWindow:  {lua: slidingWindowLua, option: segments},
+	atCompactLog:     {lua: compactLogLua, remembers: true},
+	atIntervalBucket: {lua: intervalBucketLua, option: burst},
+	atQueue:          {lua: queueLua, option: mostDelay},
 }
+
+func burst(req *store.Request) int64 { return req.Burst }
 
 // mostDelay is what a queue takes for its option: µs that it may delay a call.
 func mostDelay(req *store.Request) int64 { return req.Wait.Microseconds() }
@@ -78,7 +84,7 @@ func place(req *store.Request) int {
 		return atCompactLog
 	case rules.TokenBucket:
 		if req.Refill == rules.RefillInterval {
-			return -1
+			return atIntervalBucket
 		}
 		return atBucket
 	case rules.LeakyBucket:

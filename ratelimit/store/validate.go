@@ -61,7 +61,7 @@ func (req *Request) validateCounter() error {
 		return nil
 	}
 	for i, r := range req.Rules {
-		if !req.Algorithm.Fits(req.Capacity(r), r.Window) {
+		if !req.fits(r) {
 			return fmt.Errorf("%s of %d in %v, want a smaller product", req.Algorithm, req.Capacity(r), r.Window)
 		}
 		for _, other := range req.Rules[:i] {
@@ -71,6 +71,14 @@ func (req *Request) validateCounter() error {
 		}
 	}
 	return nil
+}
+
+// fits says whether the numbers of a rule are exact to the microsecond.
+func (req *Request) fits(r rules.Rule) bool {
+	if req.Refill == rules.RefillInterval {
+		return rules.IntervalFits(r.Count, req.Capacity(r), r.Window)
+	}
+	return req.Algorithm.Fits(req.Capacity(r), r.Window)
 }
 
 // validateQueue checks what a queue asks for.

@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"InvalidWindows", false, testInvalidWindows},
 		{"Bisimulation", true, testBisimulation},
 		{"BucketsUnderConcurrency", false, testBucketsUnderConcurrency},
+		{"Intervals", true, testIntervals},
 		{"CompactTraces", true, testCompactTraces},
 		{"CompactLog", true, testCompactLog},
 		{"CompactUnderConcurrency", false, testCompactUnderConcurrency},

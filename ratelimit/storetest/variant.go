@@ -40,6 +40,7 @@ var variants = []variant{
 	{options: "algo=fixed-window", admits: acrossWindows},
 	{options: "algo=fixed-window start=first", admits: acrossWindows, begins: true},
 	{options: "algo=token-bucket", burst: true, admits: byRate, forgets: true},
+	{options: "algo=token-bucket refill=interval", burst: true, admits: byStep, forgets: true, begins: true},
 	{options: "algo=leaky-bucket", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
 	{options: "algo=gcra", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
 }
@@ -58,6 +59,13 @@ func acrossWindows(_ *rules.Limit, r rules.Rule, span int64) int64 {
 // byRate: what the bucket holds, and what it gains.
 func byRate(l *rules.Limit, r rules.Rule, span int64) int64 {
 	return l.Capacity(r) + span*r.Count/r.Window.Microseconds()
+}
+
+// byStep: what the bucket holds, and what it gains at the end of each window that has begun, which is no more than it
+// holds.
+func byStep(l *rules.Limit, r rules.Rule, span int64) int64 {
+	window := r.Window.Microseconds()
+	return l.Capacity(r) + min(r.Count, l.Capacity(r))*((span+window-1)/window)
 }
 
 // limit is a limit of the variant with these rules, or an error where the rule language refuses it.

@@ -1,0 +1,126 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// intervalBucket is a token bucket of burst tokens at most, which gains count of them at once whenever a window has
+// passed since it was last full. It knows for each rule when the bucket will be full, and the gains until then say what
+// is missing: a time is only ever moved by whole windows, and nothing is lost between two gains.
+//
+// A clock that is set back is further away from the time at which the bucket is full.
+type intervalBucket struct {
+	gaps []gap
+}
+
+// gap is what is missing in one rule's bucket, known by its window.
+type gap struct {
+	window int64 // µs
+	start  int64 // µs, when the bucket was last full
+	full   int64 // µs, when it is full again
+	early  int64 // tokens, below count, that the gain at full has no room for
+	count  int64 // by which early is to be understood
+}
+
+func newIntervalBucket() counts { return &intervalBucket{} }
+
+// of returns the gap of a rule, with nothing missing if it has none at now.
+func (b *intervalBucket) of(now int64, rule rules.Rule) gap {
+	window := rule.Window.Microseconds()
+	for _, g := range b.gaps {
+		if g.window == window && g.full > now {
+			if g.count != rule.Count {
+				g.count, g.early = rule.Count, 0
+			}
+			return g
+		}
+	}
+	return gap{window: window, start: now, full: now, count: rule.Count}
+}
+
+// gains is how many of them there are after now until the bucket is full.
+func (g *gap) gains(now int64) int64 { return (g.full - now + g.window - 1) / g.window }
+
+func (g *gap) missing(now int64) int64 { return g.gains(now)*g.count - g.early }
+
+// set makes tokens missing at now.
+func (g *gap) set(now, tokens int64) {
+	gains := (tokens + g.count - 1) / g.count
+	g.full += (gains - g.gains(now)) * g.window
+	g.early = gains*g.count - tokens
+}
+
+func (b *intervalBucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+	burst := req.Capacity(rule)
+	switch cost := req.Cost; {
+	case cost == 0:
+	case cost > burst:
+		out.RetryAfter = store.Never
+	default:
+		g := b.of(now, rule)
+		out.RetryAfter = micros(max(0, g.full-now-(burst-cost+g.early)/g.count*g.window))
+	}
+	return out
+}
+
+func (b *intervalBucket) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
+	g := b.of(now, rule)
+	most := req.Capacity(rule)
+	if g.gains(now) > most/g.count+1 {
+		return 0, micros(g.full - now) // more than a burst is missing: the clock was set back, or the burst was larger
+	}
+	return max(0, most-g.missing(now)), micros(g.full - now)
+}
+
+func (b *intervalBucket) charge(now int64, req *store.Request, a admission) (ends int64) {
+	for _, rule := range req.Rules {
+		g := b.of(now, rule)
+		g.set(now, g.missing(now)+a.cost)
+		b.put(g)
+	}
+	for _, g := range b.gaps {
+		ends = max(ends, g.full)
+	}
+	return ends
+}
+
+// giveBack takes back what has not come back by itself since: all of it where the bucket has been full in between.
+func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
+	for _, rule := range req.Rules {
+		g := b.of(now, rule)
+		if g.full == now || a.at < g.start {
+			continue
+		}
+		gained := floorDiv(now-g.start, g.window) - floorDiv(a.at-g.start, g.window)
+		left := max(0, a.cost-max(0, gained)*g.count)
+		if tokens := g.missing(now) - left; tokens > 0 {
+			g.set(now, tokens)
+			b.put(g)
+		} else {
+			b.gaps = slices.DeleteFunc(b.gaps, func(other gap) bool { return other.window == g.window })
+		}
+	}
+}
+
+// floorDiv is a/b rounded down.
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return -((-a + b - 1) / b)
+	}
+	return a / b
+}
+
+// put puts g in the place of the gap of its window.
+func (b *intervalBucket) put(g gap) {
+	for i := range b.gaps {
+		if b.gaps[i].window == g.window {
+			b.gaps[i] = g
+			return
+		}
+	}
+	b.gaps = append(b.gaps, g)
+}
