@@ -176,13 +176,15 @@ func (s *service) interfaceMethods() {
 			explicit = append(explicit, fn)
 		}
 	}
+	var foreign []*types.Func
 	for _, fn := range explicit {
 		if !fn.Exported() && fn.Pkg().Path() != u.pkg.PkgPath {
-			s.sealed = true
+			foreign = append(foreign, fn)
 			continue
 		}
 		s.addMethod(fn, s.src)
 	}
+	s.sealWith(foreign)
 }
 
 // concreteMethods fills s.methods with the limited methods that the type declares.

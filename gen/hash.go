@@ -70,6 +70,9 @@ func (p *wrapperPlan) input() string {
 	for _, m := range p.methods {
 		methods = append(methods, m.fn.Name()+": "+m.limitsText())
 	}
+	for _, seal := range s.seals {
+		methods = append(methods, "seal "+typeText(seal.typ))
+	}
 	slices.Sort(methods)
 	return fmt.Sprintf("%s %s[%s] %s\n%s", form, s.name(), strings.Join(params, ", "), s.wrapper(), strings.Join(methods, "\n"))
 }

@@ -18,10 +18,10 @@ type plan struct {
 // wrapperPlan names the parts of one wrapper.
 type wrapperPlan struct {
 	service *service
-	// next is the field that has what is wrapped; a concrete type is embedded, and so is a sealed interface.
+	// next is the field that has what is wrapped; a concrete type is embedded.
 	next string
-	// alias is set where what is embedded is an alias, whose name is next: of a concrete type that has a method of its
-	// own name, which an embedded field would hide, and of an interface, which the field must not export.
+	// alias is set where a concrete type has a method of its own name, which an embedded field would hide: the alias
+	// that is embedded instead, whose name is next.
 	alias bool
 	// guards and policies are by the names of the methods that the wrapper is planned for.
 	guards   map[string]string
@@ -77,6 +77,9 @@ func (u *unit) plan() *plan {
 		if w.alias {
 			p.names.add(w.next)
 		}
+		for _, seal := range s.seals {
+			p.names.add(seal.alias)
+		}
 	}
 	return p
 }
@@ -105,9 +108,9 @@ func (w *wrapperPlan) nameFields(pkg names) {
 		taken.add(m.fn.Name())
 	}
 	switch {
-	case s.iface != nil && !s.sealed:
+	case s.iface != nil:
 		w.next = taken.take("next")
-	case s.sealed || taken.has(s.name()):
+	case taken.has(s.name()):
 		w.alias = true
 		w.next = pkg.with(taken).take(lowerFirst(s.wrapper()) + "Next")
 		pkg.add(w.next)
@@ -116,6 +119,7 @@ func (w *wrapperPlan) nameFields(pkg names) {
 		w.next = s.name()
 		taken.add(w.next)
 	}
+	w.nameSeals(pkg, taken)
 	for _, m := range w.methods {
 		w.guards[m.fn.Name()] = taken.take(lowerFirst(m.fn.Name()))
 	}

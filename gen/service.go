@@ -24,8 +24,8 @@ type service struct {
 	iface *types.Interface
 	// pointer is set for a concrete type that has methods on its pointer.
 	pointer bool
-	// sealed is set for an interface with unexported methods of another package, which no type can declare here.
-	sealed bool
+	// seals are what the wrapper of an interface embeds for its unexported methods of other packages.
+	seals []*seal
 	// methods are what the wrapper declares: every method of an interface, the limited ones of a concrete type.
 	methods []*method
 }

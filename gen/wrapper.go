@@ -156,14 +156,9 @@ func (w *writer) policy(p *wrapperPlan, m *method) {
 
 func (w *writer) interfaceType(p *wrapperPlan, t *typeScope, next string) {
 	s := p.service
-	field := p.next + " " + next
-	if p.alias {
-		w.printf("// %s is embedded for the unexported methods that it has of other packages.\n", p.next)
-		w.printf("type %s%s = %s\n\n", p.next, t.decl, next)
-		field = p.next + t.args
-	}
+	seals := w.sealTypes(p, t)
 	w.printf("// %s is %s [%s] that asks a limiter before it calls on.\n", s.wrapper(), article(s.name()), s.name())
-	w.printf("type %s%s struct {\n%s\n", s.wrapper(), t.decl, field)
+	w.printf("type %s%s struct {\n%s%s %s\n", s.wrapper(), t.decl, seals, p.next, next)
 	w.guards(p)
 	if t.decl == "" {
 		w.printf("var _ %s = (*%s)(nil)\n\n", next, s.wrapper())
@@ -214,7 +209,11 @@ func (w *writer) constructor(p *wrapperPlan, t *typeScope, next string) {
 	if nilable {
 		w.printf("if %s == nil {\n%s(%q)\n}\n", param, w.predeclared("panic"), w.unit.pkg.Name+"."+s.constructor()+": next is nil")
 	}
-	w.printf("return &%s%s{\n%s: %s,\n", s.wrapper(), t.args, p.next, param)
+	w.printf("return &%s%s{\n", s.wrapper(), t.args)
+	for _, seal := range s.seals {
+		w.printf("%s: %s,\n", seal.alias, param)
+	}
+	w.printf("%s: %s,\n", p.next, param)
 	for _, m := range p.methods {
 		w.printf("%s: %s.Guard(&%s),\n", p.guards[m.fn.Name()], limiter, p.policies[m.fn.Name()])
 	}
