@@ -55,13 +55,13 @@ func (c *Call) Sent() bool { return c.sent.Load() }
 // Repeated says whether the script was sent again after a sending that the server may have executed.
 func (c *Call) Repeated() bool { return c.repeated.Load() }
 
-// command is an EVALSHA or EVAL that the client must not send twice on its own: the server may have executed it.
+// command is an EVALSHA or EVAL that the client must not send twice on its own: the server may have executed it. Run does, where it may.
 type command struct {
 	*redis.IntSliceCmd
 	call *Call
 }
 
-func (c command) NoRetry() bool { return !c.call.MayRepeat }
+func (command) NoRetry() bool { return true }
 
 // Args marks the call as sent: the client asks for the arguments of a command when it writes them.
 func (c command) Args() []any {

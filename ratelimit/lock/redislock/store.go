@@ -19,7 +19,7 @@ import (
 // [New] makes one.
 type Store struct {
 	client            redis.UniversalClient
-	prompt            redis.UniversalClient // the client, giving up on a reply when the budget ends; nil if it cannot
+	prompt            redis.UniversalClient // the client, giving up on a reply within the budget; nil if it cannot
 	locks, semaphores scripts
 	budget            time.Duration
 	prefix            string
@@ -53,10 +53,18 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		}
 	}
 	if c, ok := client.(*redis.Client); ok {
-		s.prompt = c.WithTimeout(s.budget)
+		s.prompt = promptly(c, s.budget/2)
 	}
 	s.inbox.init(s.prefix)
 	return s, nil
+}
+
+// promptly is c, which gives up on a reply after d at the latest.
+func promptly(c *redis.Client, d time.Duration) redis.UniversalClient {
+	if own := c.Options().ReadTimeout; own > 0 && own <= d {
+		return c
+	}
+	return c.WithTimeout(d)
 }
 
 // Close ends the listening that the first waiting began, and waits, for ten seconds at most, for the releases that

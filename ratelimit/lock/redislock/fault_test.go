@@ -1,0 +1,317 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// eachKind runs f for a lock and for a semaphore of 1, over a store behind a proxy and one that is not.
+func eachKind(t *testing.T, f func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string)) {
+	for _, semaphore := range []bool{false, true} {
+		kind := "lock"
+		if semaphore {
+			kind = "semaphore"
+		}
+		t.Run(kind, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			p := redistest.NewProxy(t, server.Addr())
+			client := redis.NewClient(&redis.Options{Addr: p.Addr(), ReadTimeout: 300 * time.Millisecond, DialerRetries: 1})
+			t.Cleanup(func() { client.Close() })
+			faulty := newStore(t, client, redislock.WithBudget(time.Second))
+			f(t, p, holder{t, faulty, semaphore}, holder{t, newStore(t, server.Client(t)), semaphore}, redistest.Prefix(t))
+		})
+	}
+}
+
+// holder holds names, of which one may be held at a time.
+type holder struct {
+	t         *testing.T
+	store     lock.Store
+	semaphore bool
+}
+
+// held is a lock or a permit.
+type held struct {
+	context.Context
+	unlock func() error
+	ttl    func(context.Context) (time.Duration, error)
+}
+
+func (h holder) hold(name string, wait time.Duration, opts ...lock.Option) (held, error) {
+	h.t.Helper()
+	opts = append(opts, lock.WithWait(wait))
+	if !h.semaphore {
+		ctx, hold, err := newLocker(h.t, h.store, opts...).Lock(context.Background(), name)
+		return held{ctx, hold.Unlock, hold.TTL}, err
+	}
+	sem, err := lock.NewSemaphore(h.store, 1, opts...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, permit, err := sem.Acquire(context.Background(), name)
+	return held{ctx, permit.Release, permit.TTL}, err
+}
+
+func (h holder) must(name string, wait time.Duration, opts ...lock.Option) held {
+	h.t.Helper()
+	got, err := h.hold(name, wait, opts...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return got
+}
+
+// TestAcquireReplyLost holds that an acquisition whose reply is lost is one hold, which one release ends.
+func TestAcquireReplyLost(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		faulty.must(name, 0).unlock() // connects and loads the scripts
+		p.Next(1, redistest.DropReply, "evalsha")
+		h := faulty.must(name, 0)
+		if _, err := sound.hold(name, 0); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("another's = %v, want %v", err, lock.ErrBusy)
+		}
+		if err := h.unlock(); err != nil {
+			t.Errorf("release = %v, want nil", err)
+		}
+		sound.must(name, 0).unlock()
+	})
+}
+
+// TestAcquireGivenUp holds that an acquisition which nobody learned of is taken back, and is not renewed.
+func TestAcquireGivenUp(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		faulty.must(name, 0).unlock()
+		p.Always(redistest.DropReply, "evalsha")
+		if _, err := faulty.hold(name, 0); err == nil {
+			t.Fatal("acquired without an answer")
+		}
+		p.Always(redistest.Pass)
+		sound.must(name, 20*time.Second).unlock()
+	})
+}
+
+// TestReleaseReplyLost holds that a release whose reply is lost is one release.
+func TestReleaseReplyLost(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		outer := faulty.must(name, 0)
+		p.Next(1, redistest.DropReply, "evalsha")
+		if err := outer.unlock(); err != nil {
+			t.Errorf("release = %v, want nil", err)
+		}
+		sound.must(name, 0).unlock()
+	})
+}
+
+// TestNestedReleaseReplyLost holds that of nested holds only the one that was let go is gone.
+func TestNestedReleaseReplyLost(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		if faulty.semaphore {
+			t.Skip("permits do not nest")
+		}
+		l := newLocker(t, faulty.store)
+		ctx, outer, err := l.Lock(context.Background(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, inner, err := l.Lock(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Next(1, redistest.DropReply, "evalsha")
+		if err := inner.Unlock(); err != nil {
+			t.Errorf("Unlock = %v, want nil", err)
+		}
+		if _, err := sound.hold(name, 0); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("another's = %v, want %v", err, lock.ErrBusy)
+		}
+		if err := outer.Unlock(); err != nil {
+			t.Errorf("Unlock = %v, want nil", err)
+		}
+		sound.must(name, 0).unlock()
+	})
+}
+
+// TestRenewalFails holds that a hold outlives a time without answers that is shorter than its lease, and does not outlive a longer
+// one; and that the next hold is renewed again.
+func TestRenewalFails(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		const lease = 3 * time.Second
+		h := faulty.must(name, 0, lock.WithLease(lease))
+		seen := p.Seen("evalsha")
+		p.Next(2, redistest.DropReply, "evalsha")
+		until(t, func() bool { return p.Seen("evalsha") > seen+3 })
+		if h.Err() != nil {
+			t.Errorf("after two lost replies the hold's context is done: %v", context.Cause(h))
+		}
+		p.Always(redistest.CutBefore)
+		<-h.Done()
+		if cause := context.Cause(h); !errors.Is(cause, lock.ErrLost) {
+			t.Errorf("cause = %v, want %v", cause, lock.ErrLost)
+		}
+		p.Always(redistest.Pass)
+		if err := h.unlock(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release of what is lost = %v, want %v", err, lock.ErrLost)
+		}
+		h = faulty.must(name, 10*time.Second, lock.WithLease(lease/3))
+		seen = p.Seen("evalsha")
+		until(t, func() bool { return p.Seen("evalsha") > seen+3 })
+		if h.Err() != nil {
+			t.Errorf("the next hold's context is done: %v", context.Cause(h))
+		}
+		if err := h.unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUnlockRacesRenewal lets go while a renewal is under way: afterwards the key is gone, and stays so.
+func TestUnlockRacesRenewal(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
+		h := faulty.must(name, 0, lock.WithLease(300*time.Millisecond))
+		p.Delay(30 * time.Millisecond)
+		seen := p.Seen("evalsha")
+		until(t, func() bool { return p.Seen("evalsha") > seen })
+		if err := h.unlock(); err != nil {
+			t.Errorf("release = %v, want nil", err)
+		}
+		sound.must(name, 0).unlock()
+	})
+}
+
+// TestScriptFlush holds that a server which has forgotten the scripts is told them again.
+func TestScriptFlush(t *testing.T) {
+	server := redistest.Start(t)
+	for _, semaphore := range []bool{false, true} {
+		h := holder{t, newStore(t, server.Client(t)), semaphore}
+		for range 2 {
+			got := h.must("flush", 0)
+			server.Client(t).ScriptFlush(context.Background())
+			if _, err := got.ttl(context.Background()); err != nil {
+				t.Error(err)
+			}
+			server.Client(t).ScriptFlush(context.Background())
+			if err := got.unlock(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestWakingLost holds that who waits is served even where no waking arrives.
+func TestWakingLost(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, semaphore := range []bool{false, true} {
+		s := newStore(t, server.Client(t))
+		h := holder{t, s, semaphore}
+		first := h.must("deaf", 0)
+		var wg sync.WaitGroup
+		wg.Go(func() { h.must("deaf", 30*time.Second).unlock() })
+		queue := "rl:lock:{deaf}:queue"
+		if semaphore {
+			queue = "rl:sem:{deaf}:queue"
+		}
+		until(t, func() bool { return admin.ZCard(context.Background(), queue).Val() == 1 })
+		if err := admin.Do(context.Background(), "acl", "setuser", "default", "resetchannels").Err(); err != nil {
+			t.Fatal(err)
+		}
+		admin.Do(context.Background(), "client", "kill", "type", "pubsub")
+		admin.Do(context.Background(), "acl", "setuser", "default", "allchannels")
+		first.unlock()
+		wg.Wait()
+	}
+}
+
+// TestDataLost holds that a lock which a server has lost is lost to its holder, too, and that the next token is larger all
+// the same.
+func TestDataLost(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, server.Client(t, func(o *redis.Options) { o.MaxRetries = 10 }))
+	l := newLocker(t, s, lock.WithLease(300*time.Millisecond))
+	ctx, hold, err := l.Lock(context.Background(), "lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill(t)
+	server.Restart(t)
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("cause = %v, want %v", cause, lock.ErrLost)
+	}
+	_, next, err := l.Lock(context.Background(), "lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Token() <= hold.Token() {
+		t.Errorf("token after a loss of data = %d, want more than %d", next.Token(), hold.Token())
+	}
+	next.Unlock()
+	hold.Unlock()
+}
+
+// TestFrozenServer holds that nobody waits for a server longer than the budget, and that a hold ends in time without it.
+func TestFrozenServer(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, server.Client(t, func(o *redis.Options) { o.ReadTimeout = 20 * time.Second }), redislock.WithBudget(200*time.Millisecond))
+	l := newLocker(t, s, lock.WithLease(500*time.Millisecond))
+	ctx, hold, err := l.Lock(context.Background(), "frozen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze(t)
+	begin := time.Now()
+	if _, _, err := l.TryLock(context.Background(), "other"); err == nil {
+		t.Error("TryLock of a frozen server succeeds, want an error")
+	}
+	<-ctx.Done()
+	if err := hold.Unlock(); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Unlock = %v, want %v", err, lock.ErrLost)
+	}
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("took %v, want little more than the lease and the budget", took)
+	}
+	server.Resume(t)
+}
+
+// TestMaxHold holds that a hold is not renewed for longer than it may be, nor after its context is done.
+func TestMaxHold(t *testing.T) {
+	eachKind(t, func(t *testing.T, _ *redistest.Proxy, faulty, sound holder, name string) {
+		h := faulty.must(name, 0, lock.WithLease(900*time.Millisecond), lock.WithMaxHold(1200*time.Millisecond))
+		begin := time.Now()
+		sound.must(name, 20*time.Second).unlock()
+		if took := time.Since(begin); took < time.Second {
+			t.Errorf("another's after %v, want more than 1.2s", took)
+		}
+		if cause := context.Cause(h); !errors.Is(cause, lock.ErrLost) {
+			t.Errorf("cause = %v, want %v", cause, lock.ErrLost)
+		}
+	})
+}
+
+func TestContextEndsRenewing(t *testing.T) {
+	s := newStore(t, redistest.Standalone(t).Client(t))
+	l, name := newLocker(t, s, lock.WithLease(200*time.Millisecond)), redistest.Prefix(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	held, _, err := l.Lock(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if held.Err() == nil {
+		t.Error("the hold's context is not done with that of Lock")
+	}
+	_, next, err := l.Lock(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Unlock()
+}
