@@ -184,7 +184,7 @@ func (s *service) interfaceMethods() {
 		}
 		s.addMethod(fn, s.src)
 	}
-	s.sealWith(append(foreign, s.unwritable()...))
+	s.sealWith(foreign)
 }
 
 // concreteMethods fills s.methods with the limited methods that the type declares.

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -55,7 +56,9 @@ func (f *fixedWindow) describe(now int64, req *store.Request, rule rules.Rule) (
 	return max(0, rule.Count-w.used), reset
 }
 
+// charge charges every rule, and drops the windows of former rules that have ended.
 func (f *fixedWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+	f.windows = slices.DeleteFunc(f.windows, func(w window) bool { return w.ends <= now })
 	for _, rule := range req.Rules {
 		w := f.of(now, req, rule)
 		w.used += a.cost

@@ -71,7 +71,9 @@ func (w *slidingWindow) describe(now int64, req *store.Request, rule rules.Rule)
 	return max(0, remaining), reset
 }
 
+// charge charges every rule, and drops the sub-windows of former rules that have all left.
 func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+	w.windows = slices.DeleteFunc(w.windows, func(s subwindows) bool { return s.ends <= now })
 	for _, rule := range req.Rules {
 		i, s := w.of(now, req, rule)
 		s.add(now, a.cost)
