@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"ratelimit/ratelimittest":       {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore"},
 	"ratelimit/ratelimitfx":         {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
 	"ratelimit/ratelimitwire":       {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "github.com/redis/go-redis/v9", "github.com/google/wire"},
+	"ratelimit/internal/picture":    {"rules", "ratelimit/store", "ratelimit/memstore"},
 	"ratelimit/storetest/redistest": {"github.com/redis/go-redis/v9"},
 }
 

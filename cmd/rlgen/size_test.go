@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +132,51 @@ func memory(t *testing.T, client *redis.Client, key string) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestMeasuredFigures holds that rlgen list prices limits at what the documentation has measured: never less, and not much
+// more.
+func TestMeasuredFigures(t *testing.T) {
+	page, err := os.ReadFile("../../ratelimit/ALGORITHMS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "<!-- bytes -->")
+	table, _, _ = strings.Cut(table, "<!-- end -->")
+	rows, counts := 0, []string(nil)
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		switch {
+		case cells[0] == "algorithm":
+			counts = cells[1:]
+		case strings.HasPrefix(cells[0], "algo="):
+			rows++
+			for i, cell := range cells[1:] {
+				checkFigure(t, cells[0], counts[i], cell)
+			}
+		}
+	}
+	if rows < 9 || len(counts) != 4 {
+		t.Errorf("the table has %d algorithms and %d counts, want all", rows, len(counts))
+	}
+}
+
+// checkFigure compares a figure of the table, which leaves the key out, with the price of its limit.
+func checkFigure(t *testing.T, options, count, figure string) {
+	t.Helper()
+	d, err := rules.Parse("//ratelimit:user " + count + ",1m " + options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured, err := strconv.ParseInt(figure, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &rules.Policy{Package: "example.com/orders", Type: "orders.Orders", Method: "Create", Limits: []rules.Limit{d.Limit}}
+	if price := bytesPerID(p, 0) - keyLength(p, 0); measured > price || measured < price/3 {
+		t.Errorf("%s %s: %d bytes measured, and rlgen list says %d", count, options, measured, price)
+	}
 }
