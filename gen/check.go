@@ -184,7 +184,7 @@ func (s *service) interfaceMethods() {
 		}
 		s.addMethod(fn, s.src)
 	}
-	s.sealWith(foreign)
+	s.sealWith(append(foreign, s.unwritable()...))
 }
 
 // concreteMethods fills s.methods with the limited methods that the type declares.

@@ -110,6 +110,8 @@ func checkWrapper(t *testing.T, pkg *types.Package, service string, bodies map[s
 			t.Errorf("%s.%s has the type %s, want %s", wrapper, want.Name(), got.Type(), want.Type())
 		case !want.Exported() && want.Pkg() != pkg:
 			continue // it has to be embedded
+		case strings.Contains(want.Signature().String(), "/internal/"):
+			continue // as must be what has types that cannot be written here
 		case len(got.Index()) != 1:
 			t.Errorf("%s.%s is promoted, want it declared", wrapper, want.Name())
 		}

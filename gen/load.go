@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -89,18 +90,11 @@ func (l *loader) directories() ([]*directory, error) {
 	return dirs, nil
 }
 
-// unlisted returns the directories that patterns such as ./... stand for: go list leaves out those of which this
-// platform builds no file.
+// unlisted returns the directories that patterns such as ./... and example.com/m/... stand for: go list leaves out those
+// of which this platform builds no file.
 func (l *loader) unlisted() []string {
 	var dirs []string
-	for _, pattern := range l.cfg.Patterns {
-		root, ok := strings.CutSuffix(pattern, "/...")
-		if !ok || !strings.HasPrefix(pattern, ".") && !filepath.IsAbs(pattern) {
-			continue
-		}
-		if !filepath.IsAbs(root) {
-			root = filepath.Join(l.cfg.Dir, root)
-		}
+	for _, root := range l.roots() {
 		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil || !e.IsDir():
@@ -113,6 +107,52 @@ func (l *loader) unlisted() []string {
 		})
 	}
 	return dirs
+}
+
+// roots returns the directories below which the patterns with dots mean every package.
+func (l *loader) roots() []string {
+	var roots []string
+	for _, pattern := range l.cfg.Patterns {
+		root, ok := strings.CutSuffix(pattern, "/...")
+		switch {
+		case pattern == "all" || pattern == "...":
+			for _, m := range l.mainModules() {
+				roots = append(roots, m.dir)
+			}
+		case !ok:
+		case filepath.IsAbs(root):
+			roots = append(roots, root)
+		case strings.HasPrefix(root, "."):
+			roots = append(roots, filepath.Join(l.cfg.Dir, root))
+		default:
+			for _, m := range l.mainModules() {
+				if rest, ok := strings.CutPrefix(root+"/", m.path+"/"); ok {
+					roots = append(roots, filepath.Join(m.dir, filepath.FromSlash(rest)))
+				}
+			}
+		}
+	}
+	return roots
+}
+
+// mainModule is a module that the go command works in.
+type mainModule struct{ path, dir string }
+
+// mainModules returns the modules of the workspace, or the one that the directory is in.
+func (l *loader) mainModules() []mainModule {
+	cmd := exec.CommandContext(l.ctx, "go", "list", "-m", "-f={{if .Main}}{{.Path}}\t{{.Dir}}{{end}}")
+	cmd.Dir, cmd.Env = l.cfg.Dir, l.cfg.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return nil // go list says why
+	}
+	var modules []mainModule
+	for line := range strings.Lines(string(out)) {
+		if path, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			modules = append(modules, mainModule{path, dir})
+		}
+	}
+	return modules
 }
 
 // skipped reports whether ./... leaves a directory out: testdata, vendor, _x, .x and other modules.

@@ -1,9 +1,12 @@
 package gen
 
-import "go/types"
+import (
+	"go/types"
+	"slices"
+)
 
-// seal is a type that a wrapper embeds for the unexported methods that it has of another package: no type here can declare
-// them. Every exported method of it is declared by the wrapper itself.
+// seal is a type that a wrapper embeds for methods of another package that no type here can declare: unexported ones, and
+// those without limits whose types cannot be written. Every other method of it is declared by the wrapper itself.
 type seal struct {
 	typ types.Type
 	// alias is the name under which it is embedded, so that no other package sees the field.
@@ -31,6 +34,22 @@ func (s *service) sealWith(fns []*types.Func) {
 			return
 		}
 	}
+}
+
+// unwritable removes from s.methods, and returns, those without limits that other packages declare with types that this
+// one cannot write: the wrapper has them from what it embeds, too.
+func (s *service) unwritable() []*types.Func {
+	var fns []*types.Func
+	s.methods = slices.DeleteFunc(s.methods, func(m *method) bool {
+		p := &typePrinter{pkg: s.unit.types, qualifier: (*types.Package).Name, hidden: s.unit.declared}
+		p.print(m.sig)
+		does := len(m.limits) == 0 && m.fn.Pkg() != nil && m.fn.Pkg() != s.unit.types && len(p.problems) > 0
+		if does {
+			fns = append(fns, m.fn)
+		}
+		return does
+	})
+	return fns
 }
 
 // sealed reports whether what is embedded so far has the method.
@@ -97,7 +116,7 @@ func (w *writer) sealTypes(p *wrapperPlan, t *typeScope) string {
 		if seal.typ == p.service.obj.Type() {
 			text = p.service.name() + args
 		}
-		w.printf("// %s is embedded for its unexported methods, which no type of this package can declare.\n", seal.alias)
+		w.printf("// %s is embedded for methods that no type of this package can declare.\n", seal.alias)
 		w.printf("type %s%s = %s\n\n", seal.alias, decl, text)
 		fields += seal.alias + args + "\n"
 	}

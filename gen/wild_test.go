@@ -2,7 +2,10 @@ package gen_test
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +30,7 @@ func TestWild(t *testing.T) {
 		if v.name == "global" {
 			places = append(places, writeDeclared(t, dir, "example.com/m/"+v.name+"/", v.directive)...)
 		}
-		all = append(all, judge(t, v.name, dir, []string{"./..."}, places)...)
+		all = append(all, judge(t, v.name, dir, []string{"./..."}, moduleEnv(), places)...)
 	}
 	checkVerdicts(t, all)
 	compareVerdicts(t, "../testdata/wild/verdicts.tsv", all)
@@ -105,4 +108,74 @@ func writeDeclared(t *testing.T, dir, module string, directive func(place) strin
 		write(t, filepath.Join(dir, file), bytes.ReplaceAll(text, []byte("example.com/m/"), []byte(module)))
 	}
 	return places
+}
+
+// TestWildModules is as TestWild for archives that are modules of their own, or workspaces of them.
+func TestWildModules(t *testing.T) {
+	var all []verdict
+	for _, m := range []struct {
+		name     string
+		patterns []string
+		modules  []string
+		env      []string
+		vendor   bool
+	}{
+		{name: "major", patterns: []string{"./..."}, modules: []string{"."}, env: moduleEnv()},
+		{name: "workspace", patterns: []string{"./a/...", "./b/..."}, modules: []string{"a", "b"}, env: append(os.Environ(), "GOFLAGS=", "GOWORK=")},
+		{name: "vendored", patterns: []string{"./..."}, modules: []string{"."}, env: append(os.Environ(), "GOFLAGS=-mod=vendor", "GOWORK=off"), vendor: true},
+	} {
+		dir := filepath.Join(t.TempDir(), m.name)
+		places := extract(t, "../testdata/wild/modules/"+m.name+".txtar", filepath.Dir(dir), "example.com/m/", variants[1].directive)
+		for i := range places {
+			places[i].file = strings.TrimPrefix(places[i].file, m.name+"/")
+		}
+		for _, module := range m.modules {
+			requireRoot(t, filepath.Join(dir, module))
+		}
+		if m.vendor {
+			write(t, filepath.Join(dir, "keep.go"), []byte("package svc\n\nimport (\n\t_ \"github.com/rlgen/rlgen/ratelimit\"\n\t_ \"github.com/rlgen/rlgen/rules\"\n)\n"))
+			goCommand(t, dir, moduleEnv(), "mod", "vendor")
+		}
+		verdicts := judge(t, "global", dir, m.patterns, m.env, places)
+		for i := range verdicts {
+			verdicts[i].file = m.name + "/" + verdicts[i].file
+		}
+		all = append(all, verdicts...)
+		goCommand(t, dir, m.env, append([]string{"vet"}, m.patterns...)...)
+	}
+	checkVerdicts(t, all)
+	compareVerdicts(t, "../testdata/wild/modules/verdicts.tsv", all)
+}
+
+// requireRoot lets a module require this one, and all that it requires.
+func requireRoot(t *testing.T, dir string) {
+	t.Helper()
+	like := newModule(t)
+	mod, err := os.ReadFile(filepath.Join(like, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(filepath.Join(like, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, own, _ := bytes.Cut(own, []byte("\n"))
+	own = bytes.Replace(own, []byte("go 1.26\n"), nil, 1)
+	_, rest, _ := bytes.Cut(mod, []byte("\n"))
+	write(t, filepath.Join(dir, "go.mod"), slices.Concat(name, []byte("\n"), rest, own))
+	write(t, filepath.Join(dir, "go.sum"), sum)
+}
+
+// goCommand runs the go command, which must not fail.
+func goCommand(t *testing.T, dir string, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = dir, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: go %s: %v\n%s", filepath.Base(dir), strings.Join(args, " "), err, out)
+	}
 }
