@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,5 +162,40 @@ func TestLostBucketReservation(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCompactLogPermissions holds that the permissions of the documentation suffice for logs that are short and long,
+// and what is given back.
+func TestCompactLogPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	s := as(t, server, acl)
+	req := request("rl:log", 500, 200)
+	req.Algorithm = rules.CompactLog
+	out := take(t, s, req)
+	req.Cost = 3
+	take(t, s, req)
+	if err := s.GiveBack(context.Background(), out.Receipt); err != nil {
+		t.Fatal(err)
+	}
+	if left := take(t, s, req).Rules[0].Remaining; left != 494 {
+		t.Errorf("%d remaining after costs of 200, 3 and 3 of 500 and the first given back, want 494", left)
+	}
+}
+
+// TestForeignCompactLog refuses what another program keeps under the key, and leaves it alone.
+func TestForeignCompactLog(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	s := newStore(t, client)
+	for _, theirs := range []string{"theirs", "\x01log", "\x01log1234567", "\x01log1234567" + strings.Repeat("x", 14), "\x02log1234567890123", "\x01log" + strings.Repeat("x", 1000)} {
+		req := request(redistest.Prefix(t)+"log", 5, 1)
+		req.Algorithm = rules.CompactLog
+		client.Set(context.Background(), req.Key, theirs, time.Minute)
+		if _, err := s.Take(context.Background(), []store.Request{req}, true); classOf(err) != store.Misconfigured {
+			t.Errorf("Take over %q = %v, want an error of class %v", theirs, err, store.Misconfigured)
+		}
+		if got := client.Get(context.Background(), req.Key).Val(); got != theirs {
+			t.Errorf("the other program's key is %q, want %q", got, theirs)
+		}
 	}
 }

@@ -21,7 +21,7 @@
 --
 -- Two admissions of one base are both counted; what gives one of them back takes the newer.
 
-local WHOLE = 1536             -- bytes of a string from which on it is read in parts
+local WHOLE = 512               -- bytes of a string from which on it is read in parts
 local CHUNK = 128              -- records that are read at once where one of several is looked for
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
 
@@ -33,17 +33,30 @@ local byte, char, floor, sub, find, rep = string.byte, string.char, math.floor, 
 
 -- pack4, pack6 and pack7 are integers as so many bytes.
 local function pack4(n)
-  return char(floor(n / 16777216), floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
-end
-
-local function pack6(n)
-  local high = floor(n / 4294967296)
-  return char(floor(high / 256), high % 256) .. pack4(n - high * 4294967296)
+  local d = n % 256
+  n = (n - d) / 256
+  local c = n % 256
+  n = (n - c) / 256
+  local b = n % 256
+  return char((n - b) / 256, b, c, d)
 end
 
 local function pack7(n)
-  local high = floor(n / 4294967296)
-  return char(floor(high / 65536), floor(high / 256) % 256, high % 256) .. pack4(n - high * 4294967296)
+  local low = n % 16777216
+  n = (n - low) / 16777216
+  local d = n % 256
+  n = (n - d) / 256
+  local c = n % 256
+  n = (n - c) / 256
+  local b = n % 256
+  local g = low % 256
+  low = (low - g) / 256
+  local f = low % 256
+  return char((n - b) / 256, b, c, d, (low - f) / 256, f, g)
+end
+
+local function pack6(n)
+  return sub(pack7(n), 2)
 end
 
 local function unpack4(s, at)
@@ -52,8 +65,8 @@ local function unpack4(s, at)
 end
 
 local function unpack7(s, at)
-  local a, b, c = byte(s, at, at + 2)
-  return ((a * 256 + b) * 256 + c) * 4294967296 + unpack4(s, at + 3)
+  local a, b, c, d, e, f, g = byte(s, at, at + 6)
+  return ((a * 256 + b) * 256 + c) * 4294967296 + ((d * 256 + e) * 256 + f) * 256 + g
 end
 
 -- A log is what is known of the string: {key, expires, floor, last, units, room}, room being 0 if it is read whole,

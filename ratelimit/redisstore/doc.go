@@ -6,7 +6,7 @@
 //
 // A call of any number of limits with any number of rules is one EVALSHA: all are charged or none, at one instant of
 // the server's clock. The clocks of the program's instances decide nothing. frame.lua says what the script is
-// asked, sliding_log.lua and entries.lua what is stored, and the file of each algorithm what it counts.
+// asked, sliding_log.lua, compact_log.lua and entries.lua what is stored, and the file of each algorithm what it counts.
 //
 // On a Redis Cluster, limits whose keys lie in different slots cannot be decided at one instant. There, one script
 // for each slot reserves in parallel, and where one denies, what the others reserved is given back before the call
@@ -35,7 +35,7 @@
 // A Redis user of its own needs no more than this (ACL SETUSER limiter …), with the prefixes of the directives in
 // place of rl:
 //
-//	on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname +zadd +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set
+//	on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname +zadd +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set +getrange +setrange
 //
 // and, on a Redis Cluster, go-redis itself needs also
 //

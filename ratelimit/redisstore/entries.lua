@@ -32,6 +32,14 @@ local function load(limit, now)
   if not limit.old then
     return
   end
+  local tag, ends, body = string.match(limit.old, '^(%a%d+/?%d*):(%d+):?(%S*)$')
+  if tag then -- most strings have one entry
+    ends = tonumber(ends)
+    if ends > now then
+      limit.tags[1], limit.entries[tag] = tag, {ends = ends, body = body}
+    end
+    return
+  end
   local length = 0
   for whole, tag, ends, body in string.gmatch(limit.old, '((%a%d+/?%d*):(%d+):?(%S*) ?)') do
     length = length + #whole
