@@ -1,2 +1,43 @@
-// Package redislock keeps locks and semaphores in Redis.
+// Package redislock keeps the locks and semaphores of package lock in Redis: standalone, Sentinel or Cluster, version 6.2 or later.
+//
+//	store, err := redislock.New(client)
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//	locks, err := lock.New(store)
+//
+// [New] takes the program's own client, changes none of its options and never closes it. Hooks that a *redis.Client is to call for the
+// store's commands are added before.
+//
+// # Keys
+//
+// A lock of name n is the hash rl:lock:{n}, which has a field for each hold and the token as their values; rl:lock:{n}:token has the last
+// token. A semaphore is the ZSET rl:sem:{n}, of leases by when they end. Both have a queue beside them while somebody waits. What is not a plain character in
+// a name is escaped, so that a name cannot leave its braces, which put all of its keys into one slot of a cluster. Every key expires: the token's after a day, for
+// tokens go on from the server's time then, which is later.
+//
+// # Failing
+//
+// A call takes about its budget ([WithBudget]) at most. What names a hold is no other's, so a script is sent again within the budget where an answer is
+// lost, and a hold that was meant once is there once. Where the budget ends before it is known what became of an acquisition, it is
+// released in the background, as soon as that is known and for ten seconds; [Store.Close] waits for that. Should a server execute it even later,
+// it holds until its lease ends, and is not renewed.
+//
+// After a failover to a replica that lacks the last writes, a lock may be held twice until the first holder next renews, which fails:
+// its context is then done. The tokens of the two differ, and the later one's is larger.
+//
+// # Permissions
+//
+// A Redis user of its own needs no more than this (ACL SETUSER locker …):
+//
+//	on >pw ~rl:* &rl:* -@all +eval +evalsha +time +hello +ping +client|setname +exists +incr +set +hset +hget +hdel +hexists +pexpire +pttl +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +zcount +publish +subscribe +unsubscribe
+//
+// and, on a Redis Cluster, go-redis itself needs also
+//
+//	+cluster|slots +command +asking
+//
+// # Servers
+//
+// Use a server that evicts nothing (maxmemory-policy noeviction): a lock that is evicted is free. A Ring is refused.
 package redislock

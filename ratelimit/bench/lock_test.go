@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	bsm "github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	goredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+
+const lease = 30 * time.Second
+
+// locker locks name, waiting for it, and returns what unlocks it.
+type locker struct {
+	name string
+	lock func(name string) (unlock func() error, err error)
+}
+
+// lockers are ours and others', all over clients with the same options; those that poll do so every retry.
+func lockers(b *testing.B, retry string, pollBSM, pollRedsync redsync.DelayFunc) []locker {
+	server := redistest.Standalone(b)
+	client := func() *redis.Client { return server.Client(b) }
+	ctx := context.Background()
+
+	store, err := redislock.New(client())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { store.Close() })
+	ours, err := lock.New(store, lock.WithLease(lease))
+	if err != nil {
+		b.Fatal(err)
+	}
+	obtainer := bsm.New(client())
+	sync := redsync.New(goredis.NewPool(client()))
+	return []locker{
+		{"rlgen", func(name string) (func() error, error) {
+			_, hold, err := ours.Lock(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return hold.Unlock, nil
+		}},
+		{"bsm" + retry, func(name string) (func() error, error) {
+			l, err := obtainer.Obtain(ctx, name, lease, &bsm.Options{RetryStrategy: strategy(pollBSM)})
+			if err != nil {
+				return nil, err
+			}
+			return func() error { return l.Release(ctx) }, nil
+		}},
+		{"redsync" + retry, func(name string) (func() error, error) {
+			opts := []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(100_000)}
+			if pollRedsync != nil {
+				opts = append(opts, redsync.WithRetryDelayFunc(pollRedsync))
+			}
+			m := sync.NewMutex(name, opts...)
+			if err := m.Lock(); err != nil {
+				return nil, err
+			}
+			return func() error { _, err := m.Unlock(); return err }, nil
+		}},
+	}
+}
+
+// strategy is a retry strategy of bsm's.
+type strategy redsync.DelayFunc
+
+func (s strategy) NextBackoff() time.Duration { return s(0) }
+
+func every(d time.Duration) redsync.DelayFunc { return func(int) time.Duration { return d } }
+
+// medians reports the median of each locker's times.
+func medians(b *testing.B, lockers []locker, times [][]time.Duration) {
+	b.ReportMetric(0, "ns/op")
+	for i, l := range lockers {
+		slices.Sort(times[i])
+		b.ReportMetric(float64(times[i][len(times[i])/2]), l.name+"-ns")
+	}
+}
+
+// BenchmarkFreeLock acquires and releases a lock that nobody else wants.
+func BenchmarkFreeLock(b *testing.B) {
+	all := lockers(b, "", every(time.Millisecond), every(time.Millisecond))
+	times := make([][]time.Duration, len(all))
+	n := 0
+	for b.Loop() {
+		n++
+		for i := range all {
+			i = (i + n) % len(all)
+			name := all[i].name + "/order/" + strconv.Itoa(n%100)
+			begin := time.Now()
+			unlock, err := all[i].lock(name)
+			if err == nil {
+				err = unlock()
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			times[i] = append(times[i], time.Since(begin))
+		}
+	}
+	medians(b, all, times)
+}
+
+// BenchmarkHandOver measures from the call that releases a lock until the one who waits for it has it. The others poll:
+// bsm/redislock as its documentation has it (every 100 ms), redsync by its default (50 to 250 ms), and both every ms.
+func BenchmarkHandOver(b *testing.B) {
+	for _, test := range []struct {
+		name         string
+		bsm, redsync redsync.DelayFunc
+	}{
+		{"theirs", every(100 * time.Millisecond), nil},
+		{"1ms", every(time.Millisecond), every(time.Millisecond)},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			all := lockers(b, "", test.bsm, test.redsync)
+			times := make([][]time.Duration, len(all))
+			name, n := redistest.Prefix(b), 0
+			for b.Loop() {
+				n++
+				for i := range all {
+					i = (i + n) % len(all)
+					times[i] = append(times[i], handOver(b, all[i], name+all[i].name))
+				}
+			}
+			medians(b, all, times)
+		})
+	}
+}
+
+func handOver(b *testing.B, l locker, name string) time.Duration {
+	unlock, err := l.lock(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	got := make(chan time.Time)
+	go func() {
+		next, err := l.lock(name)
+		at := time.Now()
+		if err != nil {
+			b.Error(err)
+		} else if err := next(); err != nil {
+			b.Error(err)
+		}
+		got <- at
+	}()
+	time.Sleep(5 * time.Millisecond) // by now it waits
+	begin := time.Now()
+	if err := unlock(); err != nil {
+		b.Fatal(err)
+	}
+	return (<-got).Sub(begin)
+}
