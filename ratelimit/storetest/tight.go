@@ -31,6 +31,12 @@ func lawRetryAfter(sc *scene) {
 	for _, at := range slices.Compact(moments) {
 		sc.subject.Clock.Move(at - passed)
 		passed = at
+		seen := sc.call(0)
+		for i, r := range out.Rules {
+			if passes := r.RetryAfter <= at; passes != (seen.Rules[i].Remaining >= cost) {
+				sc.Fatalf("%v: cost %d, rule %d: retry after %v, and %d remain %v later", sc.limit, cost, i, r.RetryAfter, seen.Rules[i].Remaining, at)
+			}
+		}
 		later := sc.call(cost)
 		if later.Allowed != (longestRetry(out) == at) {
 			sc.Fatalf("%v: cost %d, denied with a retry after %v, is allowed = %v after %v", sc.limit, cost, longestRetry(out), later.Allowed, at)

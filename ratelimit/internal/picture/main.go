@@ -19,6 +19,7 @@ var drawn = []struct{ name, options string }{
 	{"fixed-window", "algo=fixed-window"},
 	{"fixed-window-first", "algo=fixed-window start=first"},
 	{"token-bucket", "algo=token-bucket"},
+	{"token-bucket-interval", "algo=token-bucket refill=interval"},
 	{"leaky-bucket", "algo=leaky-bucket"},
 	{"leaky-bucket-wait", "algo=leaky-bucket wait=500ms"},
 	{"gcra", "algo=gcra"},
