@@ -124,9 +124,9 @@ func TestCounter(t *testing.T) {
 	var wg sync.WaitGroup
 	for range processes {
 		wg.Go(func() {
-			for {
+			for first := true; ; first = false {
 				h := startHelper(t, args...)
-				if rand.IntN(4) == 0 { // mostly while it waits
+				if first && rand.IntN(4) == 0 { // mostly while it waits
 					stop := time.AfterFunc(time.Second+rand.N(3*time.Second), func() { h.cmd.Process.Kill() })
 					defer stop.Stop()
 				}
