@@ -95,7 +95,7 @@ func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
 		if g.full == now || a.at < g.start {
 			continue
 		}
-		gained := floorDiv(now-g.start, g.window) - floorDiv(a.at-g.start, g.window)
+		gained := (now-g.start)/g.window - (a.at-g.start)/g.window
 		left := max(0, a.cost-max(0, gained)*g.count)
 		if tokens := g.missing(now) - left; tokens > 0 {
 			g.set(now, tokens)
@@ -104,14 +104,6 @@ func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
 			b.gaps = slices.DeleteFunc(b.gaps, func(other gap) bool { return other.window == g.window })
 		}
 	}
-}
-
-// floorDiv is a/b rounded down.
-func floorDiv(a, b int64) int64 {
-	if a < 0 {
-		return -((-a + b - 1) / b)
-	}
-	return a / b
 }
 
 // put puts g in the place of the gap of its window.

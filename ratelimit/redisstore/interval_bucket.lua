@@ -6,7 +6,7 @@
 --   ends    when the bucket is full again
 --   body    <early>/<count>/<steps>: early tokens, below count, were there before the last of the gains that end then,
 --           and were those of another count, early is of no use; the first call that found the bucket full was steps
---           windows before ends
+--           windows before ends, below 0 where the clock was set back behind it
 --
 -- What is missing follows from the gains between now and ends, so that a time is only ever moved by whole windows and
 -- nothing is lost between two gains. A clock that is set back is further away from ends.
@@ -19,7 +19,7 @@ local function capacity(rule, burst)
 end
 
 local function read(entry, rule)
-  local early, count, steps = string.match(entry.body, '^(%d+)/(%d+)/(%d+)$')
+  local early, count, steps = string.match(entry.body, '^(%d+)/(%d+)/(%-?%d+)$')
   if tonumber(count) ~= rule.count then
     early = 0
   end
