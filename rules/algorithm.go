@@ -114,12 +114,18 @@ func (l *Limit) Capacity(r Rule) int64 {
 	return r.Count
 }
 
-// Fits reports whether the algorithm can count to a capacity within a window, exact to the microsecond.
-func (a Algorithm) Fits(capacity int64, window time.Duration) bool {
+// Fits reports whether the algorithm can count to a capacity by rule r, exact to the microsecond: what it counts in, and the
+// time at which a bucket is full again.
+func (a Algorithm) Fits(r Rule, capacity int64) bool {
 	if !a.known().scaled {
 		return capacity <= maxProduct
 	}
-	return capacity <= maxProduct/window.Microseconds()
+	return capacity <= mostCapacity(r)
+}
+
+// mostCapacity returns the largest burst of a bucket that gains by r.
+func mostCapacity(r Rule) int64 {
+	return min(maxProduct, times(maxProduct/2, r.Count)) / r.Window.Microseconds()
 }
 
 // checkProduct says what is wrong with the size of a rule's numbers together, "" if nothing is.
@@ -130,10 +136,10 @@ func (l *Limit) checkProduct(r Rule) string {
 	if l.Refill == RefillInterval {
 		return l.checkInterval(r)
 	}
-	if l.Algorithm.Fits(l.Capacity(r), r.Window) {
+	if l.Algorithm.Fits(r, l.Capacity(r)) {
 		return ""
 	}
-	most := maxProduct / r.Window.Microseconds()
+	most := mostCapacity(r)
 	return fmt.Sprintf("has a burst of %d in its window, which is more than %s can count to the microsecond, want at most %d; write burst=%d or a shorter window",
 		l.Capacity(r), l.Algorithm, most, most)
 }

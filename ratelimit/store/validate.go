@@ -78,7 +78,7 @@ func (req *Request) fits(r rules.Rule) bool {
 	if req.Refill == rules.RefillInterval {
 		return rules.IntervalFits(r.Count, req.Capacity(r), r.Window)
 	}
-	return req.Algorithm.Fits(req.Capacity(r), r.Window)
+	return req.Algorithm.Fits(r, req.Capacity(r))
 }
 
 // validateQueue checks what a queue asks for.
