@@ -42,7 +42,7 @@ func TestParseTraces(t *testing.T) {
 func TestParseTracesRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"alice 1":                         `1: found "alice 1", want a limit or take`,
-		"limit x,1s":                      `1: column 20: rule "x,1s" has the count "x", want digits only`,
+		"limit x,1s":                      `1: column 20: rule "x,1s" has the count "x", want digits only, such as 10,1s or 5000,24h`,
 		"limit 1,x":                       `1: column 22: rule "1,x" has a window without a number, want one such as 500ms, 1s or 24h`,
 		"limit a 1,1s\ntake\n+0s b 1":     `3: limit "b" is not declared`,
 		"limit 1,1s\ntake\nalice 1":       `3: time: invalid duration "alice"`,
