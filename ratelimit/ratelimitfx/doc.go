@@ -19,6 +19,10 @@
 // All are optional, and come from the graph: [Options], a [*slog.Logger], and any number of [ratelimit.Observer] in the
 // group "ratelimit.observers".
 //
+// When the app starts, the store is asked whether it can decide ([ratelimit.Limiter.Check]): the app does not start with
+// one that somebody must mend, a Redis user without the permissions for instance, and says how to. It does start without one
+// that cannot be reached, which is logged.
+//
 // # Which services are limited
 //
 // Generated modules provide the interface and put their policies into the group "ratelimit.policies", from which Module makes

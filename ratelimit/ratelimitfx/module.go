@@ -45,13 +45,15 @@ type limiterIn struct {
 	fx.In
 
 	From      sources
+	Lifecycle fx.Lifecycle
 	Policies  Policies
 	Options   Options              `optional:"true"`
 	Logger    *slog.Logger         `optional:"true"`
 	Observers []ratelimit.Observer `group:"ratelimit.observers"`
 }
 
-// newLimiter makes the limiter, and fails now for what would make a service's constructor panic later.
+// newLimiter makes the limiter, and fails now for what would make a service's constructor panic later. The store is asked when
+// the app starts.
 func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	s, err := in.From.store()
 	if err != nil {
@@ -71,6 +73,7 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	if err := check(l, in.Policies); err != nil {
 		return nil, err
 	}
+	in.Lifecycle.Append(fx.StartHook(l.Check))
 	return l, nil
 }
 

@@ -333,3 +333,31 @@ func TestEmbeddedEndsWithTheApp(t *testing.T) {
 		t.Errorf("log = %q, want to be told once that it is not for production", log.String())
 	}
 }
+
+// An app does not start with a store that somebody must mend, and does with one that is not there.
+func TestModuleChecksTheStore(t *testing.T) {
+	b := newBackend(t)
+	b.client(t).Set(context.Background(), "rl:global:orders.Orders-Create", "another program's", 0)
+	global := rules.Policy{Package: "example.com/orders", Type: "orders.Orders", Method: "Create", Limits: []rules.Limit{
+		{Kind: rules.Global, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}},
+	}}
+	use := fx.Invoke(func(*ratelimit.Limiter) {})
+	supplied := fx.Supply(fx.Annotate(&global, fx.ResultTags(`group:"ratelimit.policies"`)))
+	err := runWith(fx.Supply(b.client(t)), ratelimitfx.Module, fx.Supply(quiet), supplied, use)
+	if !errors.Is(err, ratelimit.ErrMisconfigured) || !strings.Contains(err.Error(), "rl:global:orders.Orders-Create") {
+		t.Errorf("an app whose key is another program's starts with %v, want %v, which names the key", err, ratelimit.ErrMisconfigured)
+	}
+
+	dead := redis.NewClient(&redis.Options{DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}})
+	defer dead.Close()
+	var log bytes.Buffer
+	err = runWith(fx.Supply(dead), ratelimitfx.Module, fx.Supply(slog.New(slog.NewTextHandler(&log, nil))), supplied, use)
+	if err != nil {
+		t.Errorf("an app without its Redis starts with %v, want no error", err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "connection refused") {
+		t.Errorf("the log is %s, want a warning that says why the store is not there", log.String())
+	}
+}

@@ -30,6 +30,11 @@
 // meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
 // 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided.
 //
+// # Starting
+//
+// [Store.Check] finds out before the first call what somebody must mend, or had better: ratelimit.Limiter.Check runs it and
+// logs what it finds, and ratelimitfx does so when the app starts. A server that is not there is no reason not to start.
+//
 // # Permissions
 //
 // A Redis user of its own needs no more than this (ACL SETUSER limiter …), with the prefixes of the directives in

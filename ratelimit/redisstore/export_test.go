@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // WithClock makes the script read the time from clock, as two further arguments, in place of the one TIME in its
@@ -53,4 +56,14 @@ func replaceOnce(text, old, new string) string {
 		panic("the script has not exactly one " + old)
 	}
 	return strings.Replace(text, old, new, 1)
+}
+
+// KeyCommands is how many commands a check asks about for each key.
+const KeyCommands = keyCommands
+
+// CheckClock is what a check finds of a server's clock that says server where this program's says now.
+func CheckClock(server, now time.Time) []store.Finding {
+	c := &check{}
+	c.clock(strconv.FormatInt(server.Unix(), 10), "0", now, now)
+	return c.findings
 }

@@ -125,6 +125,15 @@ func (c *Call) refresh(ctx context.Context, m meaning) {
 
 func (c *Call) fail(m meaning, err error) error { return Fail(c.Package, m.class, err, m.mend) }
 
+// Explain is err, of a command that may be sent twice, as a [store.Error] of a package's. It is nil if err is.
+func Explain(pkg string, err error) error {
+	if err == nil {
+		return nil
+	}
+	m := inspect(err, true)
+	return Fail(pkg, m.class, err, m.mend)
+}
+
 // Refused says whether err is one that somebody must mend.
 func Refused(err error) bool { return inspect(err, true).class == store.Misconfigured }
 

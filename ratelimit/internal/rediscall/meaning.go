@@ -61,6 +61,8 @@ var replies = []struct {
 		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
 	{"MOVED", meaning{store.Misconfigured, giveUp,
 		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
+	{"ERR This instance has cluster support disabled", meaning{store.Misconfigured, giveUp,
+		"the server is no Redis Cluster: make the client with redis.NewClient"}},
 	{"ASK", meaning{store.Unavailable, giveUp, ""}},
 
 	// Of what begins with ERR only what is known of Redis: proxies that cannot reach it answer so, too.

@@ -1,0 +1,214 @@
+package redisstore_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// sensible are options of a client that suit the budget of [newStore].
+func sensible(o *redis.Options) { o.ReadTimeout, o.DialerRetries = 5*time.Second, 1 }
+
+// checked fails the test unless a check finds what wants say, each a part of one finding, and nothing else.
+func checked(t *testing.T, s *redisstore.Store, requests []store.Request, wants ...string) {
+	t.Helper()
+	findings, err := s.Check(context.Background(), requests)
+	if err != nil {
+		t.Errorf("Check = %v, want no error", err)
+	}
+	for _, want := range wants {
+		i := slices.IndexFunc(findings, func(f store.Finding) bool { return strings.Contains(f.Text, want) })
+		if i < 0 {
+			t.Errorf("Check has not found %q, but %v", want, findings)
+			continue
+		}
+		findings = slices.Delete(findings, i, i+1)
+	}
+	if len(findings) > 0 {
+		t.Errorf("Check has found %v as well", findings)
+	}
+}
+
+// checkRefuses fails the test unless a check fails as misconfigured, with every want in the message.
+func checkRefuses(t *testing.T, s *redisstore.Store, requests []store.Request, wants ...string) {
+	t.Helper()
+	_, err := s.Check(context.Background(), requests)
+	if classOf(err) != store.Misconfigured {
+		t.Fatalf("Check = %v, want an error of class %v", err, store.Misconfigured)
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("Check = %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestCheckFindsNothing(t *testing.T) {
+	s, p := newStore(t, redistest.Standalone(t).Client(t, sensible)), redistest.Prefix(t)
+	checked(t, s, nil)
+	checked(t, s, []store.Request{request(p+"a", 10, 1)})
+	two := newStore(t, redistest.Standalone(t).Client(t, sensible, func(o *redis.Options) { o.Protocol = 2 }))
+	checked(t, two, nil)
+	if left := redistest.Standalone(t).Client(t).Keys(context.Background(), p+"*").Val(); len(left) != 0 {
+		t.Errorf("Check leaves the keys %q, want none", left)
+	}
+}
+
+func TestCheckOfOptions(t *testing.T) {
+	server := redistest.Standalone(t)
+	checked(t, newStore(t, server.Client(t), redisstore.WithBudget(100*time.Millisecond)), nil, "ReadTimeout is 5s", "DialerRetries is 5")
+	checked(t, newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.ReadTimeout = -1 })), nil, "ReadTimeout is none")
+	cluster := redistest.NewCluster(t).Client(t, func(o *redis.ClusterOptions) { o.RouteRandomly = true })
+	checked(t, newStore(t, cluster), nil, "RouteRandomly is set", "DialerRetries is 5")
+}
+
+func TestCheckOfServers(t *testing.T) {
+	cluster, sentinel := redistest.NewCluster(t), redistest.NewSentinel(t)
+	plain := func(server *redistest.Server) *redisstore.Store { return newStore(t, server.Client(t, sensible)) }
+	for i := range cluster.Masters {
+		checkRefuses(t, plain(cluster.Masters[i]), nil, "redis.NewClusterClient")
+	}
+	checkRefuses(t, plain(sentinel.Sentinels[0]), nil, "redis.NewFailoverClient")
+	clustered := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Standalone(t).Addr()}})
+	t.Cleanup(func() { clustered.Close() })
+	checkRefuses(t, newStore(t, clustered), nil, "redis.NewClient")
+	checked(t, newStore(t, cluster.Client(t)), nil, "DialerRetries is 5")
+	checked(t, newStore(t, sentinel.Client(t)), nil, "DialerRetries is 5")
+	ring := redis.NewRing(&redis.RingOptions{DialerRetries: 1, Addrs: map[string]string{
+		"one": redistest.Standalone(t).Addr(), "two": sentinel.Master.Addr(),
+	}})
+	t.Cleanup(func() { ring.Close() })
+	checked(t, newStore(t, ring), nil)
+
+	findings, err := plain(sentinel.Replica).Check(context.Background(), nil)
+	if classOf(err) != store.Unavailable || len(findings) != 1 || !strings.Contains(findings[0].Text, "is a replica") {
+		t.Errorf("Check of a replica = %v, %v, want a finding that says so and an error of class %v", findings, err, store.Unavailable)
+	}
+}
+
+func TestCheckOfAKeyOfAnotherProgram(t *testing.T) {
+	client := redistest.Standalone(t).Client(t, sensible)
+	s, p := newStore(t, client), redistest.Prefix(t)
+	client.HSet(context.Background(), p+"b", "their", "field")
+	t.Cleanup(func() { client.Del(context.Background(), p+"b") })
+	checkRefuses(t, s, []store.Request{request(p+"a", 10, 1), request(p+"b", 10, 1)}, "WRONGTYPE", p+"b")
+}
+
+// TestCheckOfPermissions holds that a check asks about every command that the documentation lists, and sends none that a
+// user with just these may not.
+func TestCheckOfPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	user := func(permissions string) *redisstore.Store {
+		as(t, server, permissions)
+		return newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.Username, o.Password = "limiter", "pw" }))
+	}
+	checked(t, user(acl), []store.Request{request("rl:a", 10, 1)}, "+info")
+	if got := admin.Do(context.Background(), "acl", "log").Val(); len(got.([]any)) != 0 {
+		t.Errorf("ACL LOG = %v, want nothing refused", got)
+	}
+	checked(t, user(acl+" +info"), nil)
+
+	unasked := []string{"+script|load", "+hello", "+ping", "+client|setname"} // the client's own
+	for _, word := range regexp.MustCompile(`\+\S+`).FindAllString(acl, -1) {
+		if slices.Contains(unasked, word) {
+			continue
+		}
+		t.Run(word, func(t *testing.T) {
+			s := user(strings.Replace(acl+" ", word+" ", "", 1) + "-" + word[1:])
+			want := word
+			if word == "+eval" {
+				want = "permissions"
+			}
+			checkRefuses(t, s, nil, want)
+		})
+	}
+	checkRefuses(t, user(strings.Replace(acl, "~rl:*", "~other:*", 1)), nil, `"rl"`, "~rl:*")
+	checkRefuses(t, user(acl), []store.Request{request("rl:a", 1, 1), request("mine:a", 1, 1)}, `"mine"`, "~mine:*")
+
+	wrong := server.Client(t, sensible, func(o *redis.Options) { o.Username, o.Password = "limiter", "wrong" })
+	checkRefuses(t, newStore(t, wrong), nil, "WRONGPASS")
+}
+
+// TestCheckKnowsItsCommands holds that check.lua asks about as many commands of a key as [redisstore.KeyCommands].
+func TestCheckKnowsItsCommands(t *testing.T) {
+	text, err := os.ReadFile("check.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(regexp.MustCompile(`(?m)^  (data\(|need\('eval)`).FindAll(text, -1))
+	if n != redisstore.KeyCommands {
+		t.Errorf("check.lua asks about %d commands of each key, want %d", n, redisstore.KeyCommands)
+	}
+}
+
+func TestCheckOfAServerThatEvicts(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	s := newStore(t, server.Client(t, sensible))
+	checked(t, s, nil) // without a bound, nothing is evicted
+	server.Client(t).ConfigSet(context.Background(), "maxmemory", "100mb")
+	checked(t, s, nil, "allkeys-lru")
+}
+
+func TestCheckOfAFarServer(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Standalone(t).Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1, ReadTimeout: time.Second})
+	t.Cleanup(func() { client.Close() })
+	proxy.Delay(80 * time.Millisecond)
+	checked(t, newStore(t, client, redisstore.WithBudget(100*time.Millisecond)), nil, "WithBudget")
+}
+
+func TestCheckOfAClock(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		skew  time.Duration
+		found int
+	}{{0, 0}, {9 * time.Second, 0}, {-9 * time.Second, 0}, {time.Hour, 1}, {-time.Hour, 1}} {
+		if got := redisstore.CheckClock(now.Add(test.skew), now); len(got) != test.found {
+			t.Errorf("a server's clock that is %v ahead is found %q, want %d findings", test.skew, got, test.found)
+		}
+	}
+}
+
+// A server that cannot be asked is unavailable, and the check does not wait for it for long.
+func TestCheckOfADeadServer(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t, func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = 60*time.Second, 1 })
+	s := newStore(t, client)
+	take(t, s, request("rl:a", 10, 1))
+	server.Freeze(t)
+	begin := time.Now()
+	findings, err := s.Check(context.Background(), nil)
+	if err == nil || classOf(err) == store.Misconfigured {
+		t.Errorf("Check of a frozen server = %v, want an error of another class than %v", err, store.Misconfigured)
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("Check of a frozen server took %v, want about 2s", took)
+	}
+	for _, f := range findings {
+		if f.Level != slog.LevelInfo {
+			t.Errorf("Check of a frozen server has found %q", f.Text)
+		}
+	}
+	server.Resume(t)
+	server.Kill(t)
+	if _, err := s.Check(context.Background(), nil); classOf(err) == store.Misconfigured || err == nil {
+		t.Errorf("Check of a dead server = %v, want an error of another class than %v", err, store.Misconfigured)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.Check(ctx, nil); err == nil {
+		t.Error("Check with a context that is done succeeds, want its error")
+	}
+}
