@@ -79,4 +79,4 @@ local function describe(entry, rule, now, burst)
   return math.max(0, math.floor(units / rule.window)), wait
 end
 
-algorithms[1] = keep('b', {ask = ask, charge = charge, back = back, describe = describe})
+return entries('b', {ask = ask, charge = charge, back = back, describe = describe})

@@ -197,7 +197,7 @@ end
 -- cut takes records away, and returns the log then.
 local function cut(log, from, to)
   if log.units == to - from then
-    remove(log.key)
+    redis.call('PEXPIRE', log.key, 0)
     return empty(log.key)
   end
   local rest = records(log, to, log.units)
@@ -318,6 +318,6 @@ local function describe(limit, now)
   end
 end
 
-algorithms[4] = {
+return {
   probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
 }

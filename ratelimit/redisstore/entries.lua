@@ -1,5 +1,6 @@
 -- entries: the frame's side of every algorithm that keeps one string at a limit's key. Such an algorithm is a letter
--- and pure functions on one entry, which is what one rule counts.
+-- and pure functions on one entry, which is what one rule counts. This is the body of entries(letter, steps), which makes
+-- the algorithm.
 --
 -- The string is entries with spaces between them, each <letter><window>:<ends> or <letter><window>:<ends>:<body>, with
 -- <window>/<option> in place of <window> where an algorithm keeps those of different options apart
@@ -21,150 +22,135 @@
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
 
-local function integer(n)
-  return string.format('%.0f', n)
-end
-
 -- load reads the string. One that has anything but entries is another program's: the server is made to refuse it as
 -- it refuses a key of another type.
 local function load(limit, now)
-  limit.old, limit.tags, limit.entries, limit.written = redis.call('GET', limit.key), {}, {}, false
-  if not limit.old then
+  local old, tags, entries = redis.call('GET', limit.key), {}, {}
+  limit.old, limit.tags, limit.entries = old, tags, entries
+  for _, rule in ipairs(limit.rules) do
+    rule.tag = letter .. rule.span
+    if steps.apart then
+      rule.tag = rule.tag .. '/' .. integer(limit.option)
+    end
+  end
+  if not old then
     return
   end
-  local tag, ends, body = string.match(limit.old, '^(%a%d+/?%d*):(%d+):?(%S*)$')
-  if tag then -- most strings have one entry
-    ends = tonumber(ends)
-    if ends > now then
-      limit.tags[1], limit.entries[tag] = tag, {ends = ends, body = body}
+  if not string.find(old, '%s') then -- most strings have one entry
+    local tag, ends, body = string.match(old, '^(%a[%d/]+):(%d+):?(.*)$')
+    if tag then
+      ends = ends + 0
+      if ends > now then
+        tags[1], entries[tag] = tag, {ends = ends, body = body}
+      end
+      return
     end
-    return
   end
   local length = 0
-  for whole, tag, ends, body in string.gmatch(limit.old, '((%a%d+/?%d*):(%d+):?(%S*) ?)') do
+  for whole, tag, ends, body in string.gmatch(old, '((%a[%d/]+):(%d+):?(%S*) ?)') do
     length = length + #whole
-    local entry = {ends = tonumber(ends), body = body}
-    if entry.ends > now then
-      limit.tags[#limit.tags + 1] = tag
-      limit.entries[tag] = entry
+    ends = ends + 0
+    if ends > now then
+      tags[#tags + 1], entries[tag] = tag, {ends = ends, body = body}
     end
   end
-  if length ~= #limit.old then
+  if length ~= #old then
     redis.call('ZCOUNT', limit.key, 0, 0)
   end
 end
 
 -- text returns the string and when the last of its entries ends.
 local function text(limit)
-  local parts, last = {}, 0
+  local value, last = '', 0
   for _, tag in ipairs(limit.tags) do
     local entry = limit.entries[tag]
     if entry then
-      local part = tag .. ':' .. integer(entry.ends)
-      if entry.body ~= '' then
-        part = part .. ':' .. entry.body
+      if value ~= '' then
+        value = value .. ' '
       end
-      parts[#parts + 1] = part
+      value = value .. tag .. ':' .. integer(entry.ends)
+      if entry.body ~= '' then
+        value = value .. ':' .. entry.body
+      end
       last = math.max(last, entry.ends)
     end
   end
-  return table.concat(parts, ' '), last
+  return value, last
 end
 
-local function remove(key)
-  redis.call('PEXPIRE', key, 0)
-end
-
-local function put(limit, tag, entry)
-  if not limit.entries[tag] then
-    limit.tags[#limit.tags + 1] = tag
-  end
-  limit.entries[tag] = entry
-end
-
--- keep makes an algorithm for the frame.
-local function keep(letter, steps)
-  local function tag_of(limit, rule)
-    local tag = letter .. rule.span
-    if steps.apart then
-      tag = tag .. '/' .. integer(limit.option)
-    end
-    return tag
-  end
-
-  local function find(limit, rule)
-    return limit.entries[tag_of(limit, rule)]
-  end
-
-  local function probe(limit, now)
-    load(limit, now)
-    local allowed = true
-    for _, rule in ipairs(limit.rules) do
-      rule.retry = 0
-      if limit.cost > 0 then
-        rule.retry, rule.delay = steps.ask(find(limit, rule), rule, limit.cost, now, limit.option)
-      end
-      if rule.retry ~= 0 then
-        allowed = false
-      end
-    end
-    return allowed
-  end
-
-  local function charge()
+local function probe(limit, now)
+  load(limit, now)
+  local allowed, cost = true, limit.cost
+  if cost == 0 then
     return true
   end
-
-  local function settle(limit, now)
-    for _, rule in ipairs(limit.rules) do
-      put(limit, tag_of(limit, rule), steps.charge(find(limit, rule), rule, limit.cost, now, limit.option))
-    end
-    local value, last = text(limit)
-    redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
-    limit.written = true
-  end
-
-  local function revert(limit)
-    if not limit.written then
-      return
-    end
-    if limit.old then
-      redis.call('SET', limit.key, limit.old, 'KEEPTTL')
-    else
-      remove(limit.key)
+  for _, rule in ipairs(limit.rules) do
+    rule.retry, rule.delay = steps.ask(limit.entries[rule.tag], rule, cost, now, limit.option)
+    if rule.retry ~= 0 then
+      allowed = false
     end
   end
-
-  local function discharge(limit, _, at, now)
-    load(limit, now)
-    if limit.cost == 0 then
-      return
-    end
-    for _, rule in ipairs(limit.rules) do
-      local entry = find(limit, rule)
-      if entry then
-        limit.entries[tag_of(limit, rule)] = steps.back(entry, rule, limit.cost, at, now, limit.option)
-      end
-    end
-    local value = text(limit)
-    if not limit.old or value == limit.old then
-      return
-    end
-    if value == '' then
-      remove(limit.key)
-    else
-      redis.call('SET', limit.key, value, 'KEEPTTL')
-    end
-  end
-
-  local function describe(limit, now)
-    for _, rule in ipairs(limit.rules) do
-      rule.remaining, rule.reset = steps.describe(find(limit, rule), rule, now, limit.option)
-    end
-  end
-
-  return {
-    probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
-    forgetful = true, delays = steps.delays,
-  }
+  return allowed
 end
+
+local function charge()
+  return true
+end
+
+local function settle(limit, now)
+  local tags, entries = limit.tags, limit.entries
+  for _, rule in ipairs(limit.rules) do
+    local entry = entries[rule.tag]
+    if not entry then
+      tags[#tags + 1] = rule.tag
+    end
+    entries[rule.tag] = steps.charge(entry, rule, limit.cost, now, limit.option)
+  end
+  local value, last = text(limit)
+  redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
+  limit.written = true
+end
+
+local function revert(limit)
+  if not limit.written then
+    return
+  end
+  if limit.old then
+    redis.call('SET', limit.key, limit.old, 'KEEPTTL')
+  else
+    redis.call('PEXPIRE', limit.key, 0)
+  end
+end
+
+local function discharge(limit, _, at, now)
+  load(limit, now)
+  if limit.cost == 0 then
+    return
+  end
+  for _, rule in ipairs(limit.rules) do
+    local entry = limit.entries[rule.tag]
+    if entry then
+      limit.entries[rule.tag] = steps.back(entry, rule, limit.cost, at, now, limit.option)
+    end
+  end
+  local value = text(limit)
+  if not limit.old or value == limit.old then
+    return
+  end
+  if value == '' then
+    redis.call('PEXPIRE', limit.key, 0)
+  else
+    redis.call('SET', limit.key, value, 'KEEPTTL')
+  end
+end
+
+local function describe(limit, now)
+  for _, rule in ipairs(limit.rules) do
+    rule.remaining, rule.reset = steps.describe(limit.entries[rule.tag], rule, now, limit.option)
+  end
+end
+
+return {
+  probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
+  forgetful = true, delays = steps.delays,
+}

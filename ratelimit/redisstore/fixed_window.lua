@@ -51,4 +51,4 @@ local function describe(entry, rule, now)
   return math.max(0, rule.count - used(entry)), entry.ends - now
 end
 
-algorithms[2] = keep('f', {ask = ask, charge = charge, back = back, describe = describe})
+return entries('f', {ask = ask, charge = charge, back = back, describe = describe})

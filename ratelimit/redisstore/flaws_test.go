@@ -19,11 +19,14 @@ type flaw struct {
 }
 
 var flaws = []flaw{
-	{"microseconds by tostring in a log", "sliding_log.lua", []string{
-		`string.format('%.0f', n)`, `tostring(n)`,
+	{"microseconds by tostring in a log", "integer.lua", []string{
+		`if n < 1000000000 then`, `do
+    return tostring(n)
+  end
+  if n < 1000000000 then`,
 	}, "TestStandalone/held/Model"},
 	{"microseconds by tostring in a string", "entries.lua", []string{
-		`string.format('%.0f', n)`, `n .. ''`,
+		`integer(entry.ends)`, `entry.ends`,
 	}, "TestStandalone/held/RateIsKept"},
 	{"microseconds of TIME without their zeros", "frame.lua", []string{
 		`time[1] * 1000000 + time[2]`, `tonumber(time[1] .. time[2])`,
@@ -83,7 +86,7 @@ var flaws = []flaw{
 		`  return charge(decision)`, `  return DONE`,
 	}, "TestMiniredis/AllOrNothing"},
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
-		`revert(decision, charged)`, `local _ = revert`,
+		`    revert(decision)`, `    local _ = revert`,
 	}, "TestTakenBase"},
 	{"keys that are built in the script", "frame.lua", []string{
 		`key = KEYS[keys]`, `key = KEYS[keys] .. ':log'`,
@@ -95,7 +98,12 @@ var flaws = []flaw{
 		`reply[#reply + 1] = rule.reset`, `reply[#reply + 1] = rule.reset > 0 and rule.reset or nil`,
 	}, "TestMiniredis/PeekChargesNothing"},
 	{"an expiry that decides: a window that ends when its key does", "entries.lua", []string{
-		`if entry.ends > now then`, `do`,
+		`if ends > now then
+      tags[#tags + 1]`, `do
+      tags[#tags + 1]`,
+		`if ends > now then
+        tags[1]`, `do
+        tags[1]`,
 	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},
 }
 

@@ -1,5 +1,5 @@
 -- frame: one call carries the decisions of many callers, one after the other, each all or nothing on its own.
--- The algorithms stand before it in the script, and none of them knows of more than one limit.
+-- Before it in the script stands make, which makes the algorithm of a place. None of them knows of more than one limit.
 --
 -- KEYS  one for every limit of every decision, in order; those of one decision are distinct
 -- ARGV  for every decision
@@ -8,7 +8,7 @@
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --         at         to give back, when it was charged: µs as a take returned them; else 0
 --         limits     their number, and for each
---           algorithm  0 sliding-log, 1 bucket, and so on: the number at the end of its file
+--           algorithm  its place in script.go: 0 sliding-log, 1 bucket, and so on
 --           cost       units, 0 or more; 0 asks without charging
 --           option     the number that the algorithm takes besides its rules, as its file says; 0 if none
 --           rules      their number, and for each
@@ -36,46 +36,43 @@ local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local args, keys = 0, 0
-
-local function text()
-  args = args + 1
-  return ARGV[args]
-end
-
-local function number()
-  return tonumber(text())
-end
-
-local function read_rule()
-  local rule = {count = number(), span = text(), retry = 0}
-  rule.window = tonumber(rule.span)
-  return rule
-end
+local algorithms = {} -- by place: those that this call needs, for making one costs as much as deciding
+local at, keys = 1, 0 -- of the ARGV and KEYS, how far they are read
+local reply = {}
 
 local function algorithm(place)
-  if not algorithms[place] then
-    makers[place]()
+  local made = algorithms[place]
+  if not made then
+    made = make(place)
+    algorithms[place] = made
   end
-  return algorithms[place]
+  return made
 end
 
 local function read_limit()
   keys = keys + 1
-  local limit = {key = KEYS[keys], algorithm = algorithm(number()), cost = number(), option = number(), rules = {}}
-  for i = 1, number() do
-    limit.rules[i] = read_rule()
+  local rules = {}
+  local limit = {
+    key = KEYS[keys], algorithm = algorithm(ARGV[at]), cost = ARGV[at + 1] + 0, option = ARGV[at + 2] + 0, rules = rules,
+  }
+  local first = at + 4
+  at = first + 2 * ARGV[at + 3]
+  for i = first, at - 1, 2 do
+    rules[#rules + 1] = {count = ARGV[i] + 0, window = ARGV[i + 1] + 0, span = ARGV[i + 1], retry = 0}
   end
   return limit
 end
 
 local function read_decision()
-  local decision = {op = number(), detail = number() == 1, base = text(), at = number(), limits = {}}
-  for i = 1, number() do
-    decision.limits[i] = read_limit()
-    if decision.limits[i].algorithm.forgetful then
-      decision.forgetful = true
-    end
+  local limits = {}
+  local decision = {
+    back = ARGV[at] == '1', detail = ARGV[at + 1] == '1', base = ARGV[at + 2], at = ARGV[at + 3] + 0, limits = limits,
+    charged = 0,
+  }
+  local count = ARGV[at + 4] + 0
+  at = at + 5
+  for i = 1, count do
+    limits[i] = read_limit()
   end
   return decision
 end
@@ -90,8 +87,26 @@ local function probe(decision)
   return allowed
 end
 
-local function revert(decision, count)
-  for i = 1, count do
+-- try charges one limit after the other, and counts them. It stops where the base is another admission's.
+local function try(decision)
+  for i, limit in ipairs(decision.limits) do
+    if limit.cost > 0 then
+      if not limit.algorithm.charge(limit, decision.base, now) then
+        return TAKEN
+      end
+      decision.charged = i
+    end
+  end
+  for _, limit in ipairs(decision.limits) do
+    if limit.cost > 0 then
+      limit.algorithm.settle(limit, now)
+    end
+  end
+  return DONE
+end
+
+local function revert(decision)
+  for i = 1, decision.charged do
     local limit = decision.limits[i]
     limit.algorithm.revert(limit, decision.base)
   end
@@ -100,25 +115,9 @@ end
 -- charge charges every limit, or none: not if the base is another admission's, and not if a command fails, where it
 -- returns why.
 local function charge(decision)
-  local charged = 0
-  local ok, result = pcall(function()
-    for i, limit in ipairs(decision.limits) do
-      if limit.cost > 0 then
-        if not limit.algorithm.charge(limit, decision.base, now) then
-          return TAKEN
-        end
-        charged = i
-      end
-    end
-    for _, limit in ipairs(decision.limits) do
-      if limit.cost > 0 then
-        limit.algorithm.settle(limit, now)
-      end
-    end
-    return DONE
-  end)
+  local ok, result = pcall(try, decision)
   if not ok or result == TAKEN then
-    revert(decision, charged)
+    revert(decision)
   end
   if ok then
     return result
@@ -142,7 +141,7 @@ end
 
 local function decide(decision)
   local status, why
-  if decision.op == 1 then
+  if decision.back then
     status = give_back(decision)
   else
     status, why = take(decision)
@@ -155,9 +154,14 @@ local function decide(decision)
   return status, why
 end
 
-local reply = {}
-
-local function answer_delays(decision)
+-- answer_charge answers what an admission is told: when it was charged, where an algorithm forgets, and its delays.
+local function answer_charge(decision)
+  for _, limit in ipairs(decision.limits) do
+    if limit.algorithm.forgetful then
+      reply[#reply + 1] = now
+      break
+    end
+  end
   for _, limit in ipairs(decision.limits) do
     if limit.algorithm.delays then
       reply[#reply + 1] = limit.rules[1].delay or 0
@@ -165,17 +169,7 @@ local function answer_delays(decision)
   end
 end
 
-local function answer(decision, status)
-  reply[#reply + 1] = status
-  if status == DONE and decision.op == 0 and decision.forgetful then
-    reply[#reply + 1] = now
-  end
-  if status == DONE and decision.op == 0 then
-    answer_delays(decision)
-  end
-  if status ~= DENIED and not (status == DONE and decision.detail) then
-    return
-  end
+local function answer_rules(decision)
   for _, limit in ipairs(decision.limits) do
     for _, rule in ipairs(limit.rules) do
       reply[#reply + 1] = rule.retry
@@ -187,23 +181,28 @@ local function answer(decision, status)
   end
 end
 
-local decisions = {}
-while args < #ARGV do
-  decisions[#decisions + 1] = read_decision()
+local function answer(decision, status)
+  reply[#reply + 1] = status
+  if status == DONE and not decision.back then
+    answer_charge(decision)
+  end
+  if status == DENIED or status == DONE and decision.detail then
+    answer_rules(decision)
+  end
 end
-if #decisions == 1 then
-  local status, why = decide(decisions[1])
+
+local decision = read_decision()
+if at > #ARGV then
+  local status, why = decide(decision)
   if status == FAILED then
     return type(why) == 'table' and why or {err = why}
   end
-  answer(decisions[1], status)
+  answer(decision, status)
   return reply
 end
-for _, decision in ipairs(decisions) do
+while decision do
   local ok, status = pcall(decide, decision)
-  if not ok then
-    status = FAILED
-  end
-  answer(decision, status)
+  answer(decision, ok and status or FAILED)
+  decision = at <= #ARGV and read_decision()
 end
 return reply

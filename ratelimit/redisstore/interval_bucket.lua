@@ -86,4 +86,4 @@ local function describe(entry, rule, now, burst)
   return math.max(0, most - (missing(entry, rule, now))), entry.ends - now
 end
 
-algorithms[5] = keep('i', {ask = ask, charge = charge, back = back, describe = describe})
+return entries('i', {ask = ask, charge = charge, back = back, describe = describe})

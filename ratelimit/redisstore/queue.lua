@@ -67,4 +67,4 @@ local function describe(entry, rule, now, most)
   return wait <= most and rule.count or 0, wait
 end
 
-algorithms[6] = keep('q', {ask = ask, charge = charge, back = back, describe = describe, delays = true})
+return entries('q', {ask = ask, charge = charge, back = back, describe = describe, delays = true})

@@ -15,6 +15,9 @@ import (
 //go:embed frame.lua
 var frameLua string
 
+//go:embed integer.lua
+var integerLua string
+
 //go:embed entries.lua
 var entriesLua string
 
@@ -50,8 +53,7 @@ const (
 	atQueue
 )
 
-// algorithms are the files that the script is made of, each of which adds itself to the script's algorithms under
-// its place here.
+// algorithms are the files that the script is made of, each under its place, which returns the algorithm.
 var algorithms = []struct {
 	lua       string
 	remembers bool                       // every admission by its base
@@ -131,14 +133,14 @@ func newScript(text string) script {
 	}
 }
 
-// assemble puts the algorithms before the frame. Each stands in a function of its own, which the frame calls for those
-// that a call needs: making the functions of the others would cost more than deciding.
+// assemble puts the algorithms before the frame, in one function that makes the one of a place: making the functions of
+// the others would cost more than deciding.
 func assemble() string {
 	var b strings.Builder
-	b.WriteString("local algorithms, makers = {}, {}\n" + entriesLua)
+	b.WriteString(integerLua + "local function entries(letter, steps)\n" + entriesLua + "end\nlocal function make(place)\n")
 	for at, algorithm := range algorithms {
-		fmt.Fprintf(&b, "makers[%d] = function()\n%send\n", at, algorithm.lua)
+		fmt.Fprintf(&b, "if place == '%d' then\n%send\n", at, algorithm.lua)
 	}
-	b.WriteString(frameLua)
+	b.WriteString("end\n" + frameLua)
 	return b.String()
 }

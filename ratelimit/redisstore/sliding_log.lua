@@ -18,10 +18,6 @@ local function newest(key, rank)
   return tonumber(redis.call('ZRANGE', key, -rank, -rank, 'WITHSCORES')[2])
 end
 
-local function integer(n)
-  return string.format('%.0f', n)
-end
-
 -- probe sets the retry (µs; 0 allowed, -1 never) of every rule, and full: the set has more units than the largest
 -- count needs once the cost is charged. It returns whether every rule allows the cost.
 local function probe(limit, now)
@@ -117,6 +113,6 @@ local function describe(limit, now)
   end
 end
 
-algorithms[0] = {
+return {
   probe = probe, charge = charge, settle = settle, revert = discharge, discharge = discharge, describe = describe,
 }

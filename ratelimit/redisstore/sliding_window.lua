@@ -112,4 +112,4 @@ local function describe(entry, rule, now, segments)
   return math.max(0, room), entry.ends - now
 end
 
-algorithms[3] = keep('w', {ask = ask, charge = charge, back = back, describe = describe, apart = true})
+return entries('w', {ask = ask, charge = charge, back = back, describe = describe, apart = true})
