@@ -341,9 +341,10 @@ func (m *method) check() {
 		}
 	}
 	for i, l := range m.limits {
-		if (l.Kind == rules.IP || l.Kind == rules.User) && l.By == "" && m.ctx < 0 {
+		if whose := l.Whose(); (whose == rules.IP || whose == rules.User) && l.By == "" && m.ctx < 0 {
 			u.errorf(l.line.pos, "%s limit on %s, which has no context.Context to take the identity from; give it one as its first parameter, or say whom to count by: by=%s%s", l.Kind, name, m.example(), m.exempt()).Mend = m.addContext()
 		}
+		m.checkEnd(l)
 		for _, other := range m.limits[:i] {
 			if l.Limit.String() == other.Limit.String() {
 				u.errorf(l.line.pos, "%s has the limit %q twice, the other at line %d; delete one", name, l.Limit.String(), u.position(other.line.pos).Line).Mend = l.line.dropLine(u)
@@ -391,8 +392,11 @@ func (m *method) checkTogether() {
 // allow, empty if there is none.
 func covered(l, other *limit) string {
 	both := other.Limit
-	if l.Kind != both.Kind || l.By != both.By || l.When != both.When || l.Cost != both.Cost {
+	if l.Kind != both.Kind || l.Per != both.Per || l.By != both.By || l.When != both.When || l.Cost != both.Cost {
 		return ""
+	}
+	if l.Kind == rules.Concurrency {
+		return fmt.Sprintf("found %d and %d of the same calls in flight, of which only the smaller count ever denies one, want that alone", l.Count, both.Count)
 	}
 	both.Rules = l.Rules
 	if rules.SameCount(&l.Limit, &both) != nil {

@@ -60,7 +60,7 @@ func bucketKeys(p *rules.Policy, i int) []string {
 	keys := []string{p.KeyTemplate(i)}
 	if l.Bucket != "" {
 		prefix, _ := p.Key(i)
-		keys = append(keys, prefix+" "+l.Kind.String()+" "+l.Bucket)
+		keys = append(keys, prefix+" "+l.Kind.String()+" "+l.Whose().String()+" "+l.Bucket)
 	}
 	return keys
 }

@@ -84,6 +84,9 @@ func (m *method) input() string {
 	if m.from != nil {
 		fmt.Fprintf(&b, " from %s", m.from.name())
 	}
+	if m.holds() {
+		fmt.Fprintf(&b, " hands %d", m.handing())
+	}
 	for _, l := range m.limits {
 		fmt.Fprintf(&b, "\n%s", l.Limit)
 		for _, e := range []*expression{l.by, l.cost, l.when} {

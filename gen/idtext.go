@@ -33,7 +33,7 @@ func (m *method) checkBy(l *limit) {
 		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
 	case tooLarge(l.by):
 		m.refuse(l, "by", "by=%s is too large, want an integer of 64 bits", l.By)
-	case l.Kind == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer && form != byInterface:
+	case l.Whose() == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer && form != byInterface:
 		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
 	}
 }

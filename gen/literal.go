@@ -11,7 +11,9 @@ import (
 
 // constants are the names of those values of package rules that have one. A value without is written as its number.
 var constants = map[any]string{
-	rules.IP: "IP", rules.User: "User", rules.Global: "Global", rules.Key: "Key",
+	rules.IP: "IP", rules.User: "User", rules.Global: "Global", rules.Key: "Key", rules.Concurrency: "Concurrency", rules.Lock: "Lock",
+	rules.PerGlobal: "PerGlobal", rules.PerIP: "PerIP", rules.PerUser: "PerUser", rules.PerKey: "PerKey",
+	rules.ChargeAlways: "ChargeAlways", rules.ChargeSuccess: "ChargeSuccess", rules.ChargeError: "ChargeError",
 	rules.SlidingLog: "SlidingLog", rules.CompactLog: "CompactLog", rules.SlidingWindow: "SlidingWindow", rules.FixedWindow: "FixedWindow",
 	rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
 	rules.MissingDeny: "MissingDeny", rules.MissingAllow: "MissingAllow",

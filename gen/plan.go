@@ -149,6 +149,7 @@ func (s *service) selectors() names {
 // methodNames names everything that one generated method mentions.
 type methodNames struct {
 	recv, in, err string
+	permit, ctx   string // where it matters how the call ends; the variable for what the method's context becomes
 	params        []string
 	results       []string // empty where the result has no name
 	scope         *scopeNames
@@ -197,6 +198,16 @@ func (w *writer) methodNames(m *method, t *typeScope) *methodNames {
 	w.nameResults(m, n, taken)
 	n.recv = taken.take("w")
 	n.in = taken.take("in")
+	if m.ends() {
+		n.permit = taken.take("permit")
+		n.ctx = "_"
+		switch m.handing() {
+		case inPlace:
+			n.ctx = n.params[m.ctx]
+		case byCopy:
+			n.ctx = taken.take("ctx")
+		}
+	}
 	return n
 }
 
@@ -243,7 +254,7 @@ func (w *writer) mentioned(m *method, scope *scopeNames) names {
 	}
 	n.add("nil")
 	n.add("bool")
-	if m.needsInput() || m.carried > byValue {
+	if m.needsInput() || m.carried > byValue || m.ends() {
 		n.add(w.qualify(runtimePath, "ratelimit"))
 	}
 	if m.ctx < 0 {

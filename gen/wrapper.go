@@ -332,6 +332,10 @@ func (w *writer) take(p *wrapperPlan, m *method, n *methodNames) {
 	if m.needsInput() {
 		args += ", " + n.in + "[:]..."
 	}
+	if m.ends() {
+		w.takeUntilEnd(p, m, n, args)
+		return
+	}
 	assign := "="
 	if m.zero {
 		assign = ":="

@@ -21,6 +21,25 @@ func ContextIn(v interface{ Context() context.Context }) context.Context {
 	return v.Context()
 }
 
+// CarryOf returns v with another context, as an *http.Request's WithContext does; nil for a nil pointer.
+func CarryOf[P interface {
+	*T
+	WithContext(context.Context) P
+}, T any](v P, ctx context.Context) P {
+	if v == nil {
+		return nil
+	}
+	return v.WithContext(ctx)
+}
+
+// CarryIn returns v with another context; nil for a nil interface.
+func CarryIn[V interface{ WithContext(context.Context) V }](v V, ctx context.Context) V {
+	if any(v) == nil {
+		return v
+	}
+	return v.WithContext(ctx)
+}
+
 // FirstContext returns the first context of a list, the background context if there is none.
 func FirstContext[C context.Context](list []C) context.Context {
 	if len(list) == 0 {

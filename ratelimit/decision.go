@@ -16,7 +16,7 @@ type Decision struct {
 	// decided, because the store's answer was lost, may have been charged.
 	Allowed bool
 	// RetryAfter is how long until the same call would pass if nobody else called: the longest wait of all the
-	// rules that deny it, zero if it is allowed.
+	// rules that deny it, zero if it is allowed. Where a concurrency or a lock denies it, nobody knows: see [ExceededError].
 	RetryAfter time.Duration
 	// Limits has the limits that applied, in the policy's order.
 	Limits []LimitDecision
@@ -43,7 +43,8 @@ type LimitDecision struct {
 	Source Source
 	// Allowed says whether this limit had room.
 	Allowed bool
-	// Rules has the answers of the limit's rules, in their order; empty where Source is [SourceOpen].
+	// Rules has the answers of the limit's rules, in their order; empty where Source is [SourceOpen], and for a concurrency and a
+	// lock, which have no rules.
 	Rules []RuleDecision
 }
 
@@ -113,11 +114,15 @@ func (d *Decision) worst() (limit, rule int) {
 type Permit struct {
 	store   store.Store
 	receipt store.Receipt
+	ending  *ending // nil where it does not matter how the call ends
 }
 
-// GiveBack returns the permits, as if the call had never been made. Giving back twice, or after the rules'
-// windows, does nothing. The error is the store's.
+// GiveBack returns the permits, as if the call had never been made, and lets go of what it holds. Giving back twice, after
+// [Permit.Done], or after the rules' windows, does nothing. The error is the store's.
 func (p Permit) GiveBack(ctx context.Context) error {
+	if p.ending != nil {
+		return p.ending.end(p, undone)
+	}
 	if p.store == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -36,25 +37,40 @@ type ExceededError struct {
 	// Limit is the limit's name in its policy, and Kind says whose calls it counts.
 	Limit string
 	Kind  rules.Kind
-	// Rule is the rule that has no room.
+	// Rule is the rule that has no room. Of a concurrency it is its Count without a window, of a lock the zero Rule.
 	Rule rules.Rule
-	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero.
+	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero. Where a
+	// concurrency or a lock denies, it is when to ask again: when the lease that is in the way ends, and in a second at most,
+	// since nobody knows when its holder lets go.
 	RetryAfter time.Duration
 	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets.
 	Crowded bool
 }
 
 func (e *ExceededError) Error() string {
-	text := fmt.Sprintf("%s %s: %v: limit %q allows %v, retry after %v",
-		e.Type, e.Method, ErrExceeded, e.Limit, e.Rule, e.RetryAfter)
+	text := fmt.Sprintf("%s %s: %v: limit %q %s, retry after %v",
+		e.Type, e.Method, ErrExceeded, e.Limit, e.says(), e.RetryAfter)
 	if e.Crowded {
 		text += "; it does not wait, for too many calls do"
 	}
 	return text
 }
 
-// Is reports whether target is [ErrExceeded].
-func (e *ExceededError) Is(target error) bool { return target == ErrExceeded }
+// says is what keeps the call out.
+func (e *ExceededError) says() string {
+	switch e.Kind {
+	case rules.Concurrency:
+		return fmt.Sprintf("allows %d in flight", e.Rule.Count)
+	case rules.Lock:
+		return "is held by another call"
+	}
+	return "allows " + e.Rule.String()
+}
+
+// Is reports whether target is [ErrExceeded], or [lock.ErrBusy] where a concurrency or a lock denies.
+func (e *ExceededError) Is(target error) bool {
+	return target == ErrExceeded || target == lock.ErrBusy && e.Kind.Holds()
+}
 
 // StatusCode is 429, for HTTP stacks that ask errors for their status.
 func (e *ExceededError) StatusCode() int { return http.StatusTooManyRequests }

@@ -20,8 +20,12 @@ type Guard struct {
 	policy  *rules.Policy
 	limits  []limit
 	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
-	waits   bool // a limit has a wait
+	waits   bool // a rate has a wait
 	queues  bool // and is a queue
+	holding bool // a limit holds something while the call runs
+	// recovers says that a limit is charged by outcome, of which a panic is one.
+	recovers bool
+	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
 }
 
 // limit is a limit of the policy, prepared.
@@ -30,6 +34,7 @@ type limit struct {
 	keyer
 	share rules.Limit // what this process may allow when it decides alone
 	most  int64       // the largest cost that can ever be allowed
+	holds *holds      // what it holds; nil for a rate
 }
 
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
@@ -38,8 +43,13 @@ type limit struct {
 // The identity is that of ctx, and a nil ctx has none. If ctx is done, the error is its cause and nothing is sent; if ctx
 // ends while the store is asked, the call may have been charged. If it ends while the call waits for limits with a Wait, the call
 // is charged to none, but for a place in a queue that others stand behind.
+//
+// A policy that has a concurrency or a lock is for [Guard.Hold] alone.
 func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
-	d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
+	if err := g.onlyRates(); err != nil {
+		return Permit{}, err
+	}
+	_, d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
 	if err == nil {
 		err = g.denied(&d)
 	}
@@ -48,7 +58,11 @@ func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
 
 // Decide is Take for callers who want to know what each rule said. A denied call is a Decision, not an error.
 func (g *Guard) Decide(ctx context.Context, in ...Input) (Decision, Permit, error) {
-	return g.decide(ctx, in, true)
+	if err := g.onlyRates(); err != nil {
+		return Decision{Policy: g.policy}, Permit{}, err
+	}
+	_, d, permit, err := g.decide(ctx, in, true)
+	return d, permit, err
 }
 
 // denied returns the error of a call that d denies, nil if it is allowed.
@@ -73,17 +87,17 @@ func (g *Guard) denied(d *Decision) error {
 }
 
 // decide takes one call through identity, key, store and fallback to its decision.
-func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, Permit, error) {
+func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Context, Decision, Permit, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	d := Decision{Policy: g.policy}
 	if !detail {
-		permit, err := g.ask(ctx, in, detail, &d)
-		return d, permit, err
+		inner, permit, err := g.ask(ctx, in, detail, &d)
+		return inner, d, permit, err
 	}
 	start := time.Now()
-	permit, err := g.ask(ctx, in, detail, &d)
+	inner, permit, err := g.ask(ctx, in, detail, &d)
 	d.Elapsed = time.Since(start)
 	seen := err
 	if seen == nil {
@@ -92,17 +106,30 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (Decision, 
 	for _, o := range g.limiter.observers {
 		o.Observe(ctx, &d, seen)
 	}
-	return d, permit, err
+	return inner, d, permit, err
 }
 
-func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (Permit, error) {
+// ask asks the rates, and then for what the call is to hold. The context that it returns is ctx, or the one of what is held.
+func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (context.Context, Permit, error) {
 	if err := store.Ended(ctx); err != nil {
-		return Permit{}, g.ended(err)
+		return ctx, Permit{}, g.ended(err)
 	}
 	c, err := g.call(ctx, in)
 	if err != nil {
-		return Permit{}, err
+		return ctx, Permit{}, err
 	}
+	permit, err := g.rate(ctx, c, detail, d)
+	if permit.ending != nil {
+		permit.ending.ctx = ctx
+	}
+	if err != nil || !d.Allowed || len(c.holds) == 0 {
+		return ctx, permit, err
+	}
+	return g.hold(ctx, c, permit, d)
+}
+
+// rate decides the rates of a call.
+func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	if len(c.requests) == 0 {
 		d.Allowed = true
 		return Permit{}, nil
@@ -127,10 +154,11 @@ func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Per
 	return g.withoutStore(ctx, c, err, detail, d)
 }
 
-// call is what one call asks: a request per limit that applies, and which limits those are.
+// call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
 type call struct {
 	requests []store.Request
 	indexes  []int
+	holds    []wanted
 }
 
 // rules is the number of rules that the call asks.
@@ -163,7 +191,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			continue
 		}
 		id := l.id(who, &input)
-		if id == "" && l.Kind != rules.Global {
+		if id == "" && l.Whose() != rules.Global {
 			if l.Missing == rules.MissingAllow {
 				continue
 			}
@@ -173,16 +201,21 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if cost < 0 || cost > l.most {
 			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, l.most))
 		}
+		if l.holds != nil {
+			c.want(l, i, id, cost)
+			continue
+		}
 		c.indexes = append(c.indexes, i)
 		c.requests = append(c.requests, store.NewRequest(l.Limit, l.key(id), cost))
 	}
+	c.sortHolds()
 	return c, nil
 }
 
 // id returns what the call counts by, empty if it carries no id.
 func (l *limit) id(who identity, in *Input) string {
 	given := in.given&givenID != 0
-	switch l.Kind {
+	switch l.Whose() {
 	case rules.IP:
 		if given {
 			return parseAddrID(in.id)
@@ -290,7 +323,11 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 	if !out.Allowed {
 		return Permit{}, nil
 	}
-	return Permit{store: from, receipt: out.Receipt}, nil
+	permit := Permit{store: from, receipt: out.Receipt}
+	if g.ends {
+		permit.ending = &ending{guard: g, rates: c.indexes}
+	}
+	return permit, nil
 }
 
 // merge adds limits that nobody decided, in the policy's order.

@@ -13,6 +13,7 @@ const quiet = time.Second
 
 // health remembers whether the store decides, and logs when that changes.
 type health struct {
+	what    string  // it is that decides
 	outage  trouble // the store cannot decide
 	refusal trouble // the store will not decide until somebody mends it
 }
@@ -20,14 +21,14 @@ type health struct {
 // failed takes note that the store could not decide because of err.
 func (h *health) failed(log *slog.Logger, err error) {
 	if h.outage.begins() {
-		log.Warn("rate limit store cannot decide; limits fall back to what their onfail says", "error", err)
+		log.Warn(h.what+" cannot decide; limits fall back to what their onfail says", "error", err)
 	}
 }
 
 // refused takes note that the store is misconfigured, as err says.
 func (h *health) refused(log *slog.Logger, err error) {
 	if h.refusal.begins() {
-		log.Error("rate limit store is misconfigured; limited calls fail until it is mended", "error", err)
+		log.Error(h.what+" is misconfigured; limited calls fail until it is mended", "error", err)
 	}
 }
 
@@ -35,7 +36,7 @@ func (h *health) refused(log *slog.Logger, err error) {
 func (h *health) decided(log *slog.Logger) {
 	for _, t := range []*trouble{&h.outage, &h.refusal} {
 		if lasted, over := t.ends(); over {
-			log.LogAttrs(context.Background(), slog.LevelInfo, "rate limit store decides again",
+			log.LogAttrs(context.Background(), slog.LevelInfo, h.what+" decides again",
 				slog.Duration("after", lasted.Round(time.Millisecond)))
 		}
 	}

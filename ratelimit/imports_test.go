@@ -22,7 +22,7 @@ var layers = map[string][]string{
 	"cmd/rlgen":                     {"gen", "rules", "github.com/rogpeppe/go-internal/diff"},
 	"ratelimit/store":               {"rules"},
 	"ratelimit/memstore":            {"rules", "ratelimit/store"},
-	"ratelimit":                     {"rules", "ratelimit/store", "ratelimit/memstore"},
+	"ratelimit":                     {"rules", "ratelimit/store", "ratelimit/memstore", "ratelimit/lock"},
 	"ratelimit/storetest":           {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
 	"testdata/traces":               {},
 	"ratelimit/redisstore":          {"rules", "ratelimit/store", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},

@@ -24,7 +24,10 @@ type keyer struct {
 
 func newKeyer(p *rules.Policy, i int, secret []byte) keyer {
 	prefix, bucket := p.Key(i)
-	kind := p.Limits[i].Kind
+	kind := p.Limits[i].Whose()
+	if p.Limits[i].Kind == rules.Lock && p.Limits[i].Segments > 0 {
+		kind = rules.Global
+	}
 	k := keyer{prefix: prefix + ":" + kind.String(), suffix: ":" + bucket, secret: secret}
 	if kind != rules.Global {
 		k.prefix += "="

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
@@ -20,11 +21,15 @@ type Limiter struct {
 	store      store.Store
 	local      store.Store
 	localGiven bool
+	locks      lock.Store // nil where none is given
+	locksGiven bool
+	localLocks lock.Store
 	observers  []Observer
 	log        *slog.Logger
 	instances  int
 	secret     []byte
 	health     health
+	lockHealth health
 	maxWaiters int64
 	waiters    atomic.Int64
 	lines      lines
@@ -41,6 +46,9 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		log:        slog.Default(),
 		instances:  1,
 		maxWaiters: DefaultMaxWaiters,
+		localLocks: lock.NewMemory(),
+		health:     health{what: "rate limit store"},
+		lockHealth: health{what: "lock store"},
 		types:      make(map[string]string),
 		keys:       make(map[string]*rules.Limit),
 	}
@@ -56,6 +64,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: at most %d waiters, want 0 or more", l.maxWaiters)
 	case l.localGiven && isNil(l.local):
 		return nil, errors.New("ratelimit: a nil local store, want one, or no WithLocal for one in memory")
+	case l.locksGiven && isNil(l.locks):
+		return nil, errors.New("ratelimit: a nil lock store, want one of redislock.New or lock.NewMemory, or no WithLocks")
 	case slices.Contains(l.observers, nil):
 		return nil, errors.New("ratelimit: a nil Observer, want one, or no WithObserver")
 	case l.log == nil:
@@ -81,7 +91,7 @@ func (l *Limiter) Guard(p *rules.Policy) *Guard {
 
 // Prepare prepares the limits of one method. It fails on what can only be a mistake in the program: a nil Limiter, a policy
 // that does not validate, two types that would share their counts because they have one name in packages of one name, or
-// methods that share a bucket under different rules.
+// methods that share a bucket under different rules, or limits that hold something where the limiter has no [WithLocks].
 func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	if p == nil {
 		return nil, errors.New("ratelimit: a nil *rules.Policy, want the one of a method")
@@ -97,8 +107,15 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	}
 	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
 	for i := range p.Limits {
-		g.limits[i] = l.prepare(p, i)
-		g.waits = g.waits || p.Limits[i].Wait > 0
+		limit, err := l.prepare(p, i)
+		if err != nil {
+			return nil, fmt.Errorf("ratelimit: %s %s: limit %q: %w", p.Type, p.Method, p.Name(i), err)
+		}
+		g.limits[i] = limit
+		g.recovers = g.recovers || p.Limits[i].Charge != rules.ChargeAlways
+		g.ends = g.ends || limit.holds != nil || g.recovers
+		g.holding = g.holding || limit.holds != nil
+		g.waits = g.waits || p.Limits[i].Wait > 0 && limit.holds == nil
 		g.queues = g.queues || p.Limits[i].Queues()
 		g.inputs = g.inputs || p.Limits[i].By != "" || p.Limits[i].Cost != "" || p.Limits[i].When != ""
 	}
@@ -134,14 +151,17 @@ func (l *Limiter) register(p *rules.Policy) error {
 }
 
 // isNil reports whether s is nil, or a nil pointer, on which every call would panic.
-func isNil(s store.Store) bool {
+func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // prepare does for one limit what need not be done at each call.
-func (l *Limiter) prepare(p *rules.Policy, i int) limit {
+func (l *Limiter) prepare(p *rules.Policy, i int) (limit, error) {
 	from := &p.Limits[i]
+	if from.Kind.Holds() {
+		return l.prepareHold(p, i)
+	}
 	share := *from
 	share.Rules = slices.Clone(from.Rules)
 	for j := range share.Rules {
@@ -155,7 +175,7 @@ func (l *Limiter) prepare(p *rules.Policy, i int) limit {
 		keyer: newKeyer(p, i, l.secret),
 		share: share,
 		most:  smallest(from),
-	}
+	}, nil
 }
 
 // smallest is the largest cost that all rules of l ever allow.

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"log/slog"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
@@ -43,7 +44,13 @@ func WithLocal(s store.Store) Option {
 	return optionFunc(func(l *Limiter) { l.local, l.localGiven = s, true })
 }
 
-// WithMaxWaiters sets how many calls of limits with a Wait may be waiting at once; a further one that would have to wait is
+// WithLocks makes s keep what limits of kind concurrency and lock hold: redislock.New over the client that keeps the counts, or
+// [lock.NewMemory] for a program of one instance. There is no default: without it such limits cannot be prepared.
+func WithLocks(s lock.Store) Option {
+	return optionFunc(func(l *Limiter) { l.locks, l.locksGiven = s, true })
+}
+
+// WithMaxWaiters sets how many calls of limits with a Wait may be waiting at once, for room, in flight or for a lock; a further one that would have to wait is
 // denied at once ([ExceededError.Crowded]). The default is [DefaultMaxWaiters]; 0 makes no call wait. Each waiting call holds its
 // goroutine, and whatever its caller holds.
 func WithMaxWaiters(n int) Option {

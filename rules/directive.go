@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ type Directive struct {
 	// injection files are to know; empty if it does not say.
 	Constructor string
 	// Columns has, by the name of an option, the 1-based byte column in the comment's text of the first
-	// byte of its value, inside the quotes of a quoted one. "rules" is the column of the first rule, "wrapper"
+	// byte of its value, inside the quotes of a quoted one. "rules" is the column of the first rule, or of a count, "wrapper"
 	// that of the wrapper's name. [Column] finds the other bytes of a value.
 	Columns map[string]int
 }
@@ -31,8 +32,21 @@ type form uint8
 const (
 	formNothing form = iota
 	formRules        // rules, then options
+	formCount        // a count, then options
+	formOptions      // options
 	formWrapper      // a Go identifier, the option constructor, or both
 )
+
+// before says what stands before options.
+func (f form) before() string {
+	switch f {
+	case formRules:
+		return "rules as count,window and then "
+	case formCount:
+		return "a count and then "
+	}
+	return ""
+}
 
 // A directive is what may stand behind "//ratelimit:". The table below is the only place that knows them.
 type directive struct {
@@ -48,6 +62,8 @@ var directives = []directive{
 	{name: "user", form: formRules, kind: User},
 	{name: "global", form: formRules, kind: Global},
 	{name: "key", form: formRules, kind: Key, needs: []string{"by"}},
+	{name: "concurrency", form: formCount, kind: Concurrency},
+	{name: "lock", form: formOptions, kind: Lock},
 	{name: "none", form: formNothing},
 	{name: "wrapper", form: formWrapper},
 }
@@ -68,6 +84,8 @@ func (d directive) example() string {
 	switch d.form {
 	case formRules:
 		line += " 10,1s"
+	case formCount:
+		line += " 10"
 	case formWrapper:
 		line += " LimitedOrders"
 	}
@@ -105,6 +123,9 @@ func (d Directive) String() string {
 func (l Limit) String() string {
 	var b strings.Builder
 	b.WriteString(l.Kind.String())
+	if l.Count != 0 {
+		b.WriteString(" " + strconv.FormatInt(l.Count, 10))
+	}
 	for _, r := range l.Rules {
 		b.WriteString(" " + r.String())
 	}

@@ -29,7 +29,7 @@ func (p *Policy) Name(i int) string {
 // Key returns the parts of limit i's key that no call changes: a key is prefix:id:bucket. The bucket is escaped, and
 // is the method's own ("orders.Orders-Create") unless the directive names one. A suffix tells apart what would
 // otherwise be one key: "@2" for the second limit of a kind, "@" and its name for an
-// algorithm other than the default.
+// algorithm other than the default, "@concurrency" and "@lock".
 func (p *Policy) Key(i int) (prefix, bucket string) {
 	l := &p.Limits[i]
 	prefix, bucket = l.Prefix, l.Bucket
@@ -39,6 +39,9 @@ func (p *Policy) Key(i int) (prefix, bucket string) {
 	own := bucket == ""
 	if own {
 		bucket = Escape(p.Type) + "-" + Escape(p.Method)
+	}
+	if l.Kind.Holds() {
+		bucket += "@" + l.Kind.String()
 	}
 	if l.Algorithm != SlidingLog {
 		bucket += "@" + l.Algorithm.String()
@@ -54,7 +57,7 @@ func (p *Policy) nth(i int) int {
 	l := &p.Limits[i]
 	nth := 1
 	for _, other := range p.Limits[:i] {
-		if other.Kind == l.Kind && other.Algorithm == l.Algorithm && other.Bucket == "" {
+		if other.Kind == l.Kind && other.Whose() == l.Whose() && other.Algorithm == l.Algorithm && other.Bucket == "" {
 			nth++
 		}
 	}
@@ -64,10 +67,16 @@ func (p *Policy) nth(i int) int {
 // idTemplates by Kind.
 var idTemplates = []string{IP: "ip=<addr>", User: "user=<id>", Global: "global", Key: "key=<text>"}
 
-// KeyTemplate returns limit i's key with a placeholder for what calls differ in: "rl:user=<id>:orders.Orders-Create".
+// KeyTemplate returns limit i's key with a placeholder for what calls differ in: "rl:user=<id>:orders.Orders-Create". That
+// of a lock with segments is "rl:global:orders.Orders-Create@lock#<segment>". What a concurrency and a lock hold is kept
+// under a key that the store makes of this one.
 func (p *Policy) KeyTemplate(i int) string {
 	prefix, bucket := p.Key(i)
-	return prefix + ":" + wordFor("Kind", idTemplates, p.Limits[i].Kind) + ":" + bucket
+	l := &p.Limits[i]
+	if l.Kind == Lock && l.Segments > 0 {
+		return prefix + ":" + Global.String() + ":" + bucket + "#<segment>"
+	}
+	return prefix + ":" + wordFor("Kind", idTemplates, l.Whose()) + ":" + bucket
 }
 
 // Escape returns s with every byte outside [A-Za-z0-9._@-] as % and two upper-case hexadecimal digits, so that

@@ -2,7 +2,7 @@ package rules
 
 import "fmt"
 
-// Kind says whose calls a limit counts. The zero Kind is not valid.
+// Kind says which directive a limit is: whose calls it counts, or what it holds. The zero Kind is not valid.
 type Kind uint8
 
 const (
@@ -10,6 +10,28 @@ const (
 	User                   // by the authenticated user
 	Global                 // one count for all callers
 	Key                    // by the text of an expression
+
+	Concurrency // calls in flight, by [Limit.Per]
+	Lock        // one holder at a time, by [Limit.By]
+)
+
+// Per says whose calls in flight a [Concurrency] counts. The zero Per is [PerGlobal].
+type Per uint8
+
+const (
+	PerGlobal Per = iota // all callers'
+	PerIP                // those from one network address
+	PerUser              // those of one user
+	PerKey               // those with one text of an expression
+)
+
+// Charge says which calls a limit is charged for, by how they end. The zero Charge is [ChargeAlways].
+type Charge uint8
+
+const (
+	ChargeAlways  Charge = iota // all that it lets pass
+	ChargeSuccess               // those that return no error
+	ChargeError                 // those that return an error or panic
 )
 
 // Missing says what becomes of a call that carries no id for a limit. The zero Missing is [MissingDeny].
@@ -55,7 +77,9 @@ const (
 
 // The words that directives have for the values above, each at its value.
 var (
-	kindNames    = []string{IP: "ip", User: "user", Global: "global", Key: "key"}
+	kindNames    = []string{IP: "ip", User: "user", Global: "global", Key: "key", Concurrency: "concurrency", Lock: "lock"}
+	perNames     = []string{PerGlobal: "global", PerIP: "ip", PerUser: "user", PerKey: "key"}
+	chargeNames  = []string{ChargeAlways: "always", ChargeSuccess: "success", ChargeError: "error"}
 	missingNames = []string{MissingDeny: "deny", MissingAllow: "allow"}
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
 	denyNames    = []string{DenyZero: "zero"} // an error needs no word
@@ -65,6 +89,15 @@ var (
 
 // String returns the word that directives have for the kind: "user".
 func (k Kind) String() string { return wordFor("Kind", kindNames, k) }
+
+// Holds reports whether a limit of the kind holds something while the call runs: a [Concurrency] and a [Lock] do.
+func (k Kind) Holds() bool { return k == Concurrency || k == Lock }
+
+// String returns the word that directives have for p: "user".
+func (p Per) String() string { return wordFor("Per", perNames, p) }
+
+// String returns the word that directives have for c: "success".
+func (c Charge) String() string { return wordFor("Charge", chargeNames, c) }
 
 // String returns the word that directives have for m: "deny".
 func (m Missing) String() string { return wordFor("Missing", missingNames, m) }

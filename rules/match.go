@@ -76,7 +76,7 @@ var (
 
 	// The same with nothing between word and name: "ratelimituser 10,1s".
 	glued = regexp.MustCompile(`(?s)^(` + blanks + `)(` + sigils + `)((?i:rate[-_]?limit))()` +
-		`((?i:` + strings.Join(meantNames, "|") + `))(` + blank + `.*|)$`)
+		`((?i:` + strings.Join(directiveNames, "|") + `))(` + blank + `.*|)$`)
 
 	// A directive behind other text.
 	behind = regexp.MustCompile(`[ \t](//+[ \t]*(?i:ratelimit):([\pL\pN_-]+)(.*))$`)
@@ -96,17 +96,6 @@ const (
 	blank  = `[\s\p{Z}\p{Cf}]`
 	blanks = blank + `*`
 )
-
-// reservedNames are directives of later versions: they are known, and refused.
-var reservedNames = []string{"concurrency", "lock"}
-
-// meantNames are the names that a mangled directive may have.
-var meantNames = append(slices.Clone(directiveNames), reservedNames...)
-
-// reserved says that a directive is one of a later version.
-func reserved(name string) string {
-	return fmt.Sprintf("directive %s is not supported by this version, want %s; delete the line", name, list(directiveNames))
-}
 
 // A candidate is a line of a comment in the parts that mangled finds.
 type candidate struct {
@@ -130,9 +119,6 @@ func nearMiss(comment string, at, end int, block bool) *Error {
 	if !block {
 		column, text = 1+common(comment, Namespace+c.meant), strings.TrimRight(comment, " \t\r")
 	}
-	if slices.Contains(reservedNames, c.meant) {
-		return &Error{Column: column, Msg: fmt.Sprintf("found %q; %s", text, reserved(c.meant))}
-	}
 	return &Error{Column: column, Msg: fmt.Sprintf("found %q, want %s; %s", text, strings.Join(c.wants(), " and "), c.mend()), mend: c.edit(comment)}
 }
 
@@ -148,14 +134,14 @@ func misplaced(comment string, at, end int) *Error {
 	}
 	before := strings.TrimRight(text[:m[2]], " \t")
 	name, rest := text[m[4]:m[5]], text[m[6]:m[7]]
-	if strings.Trim(before, " \t*/") == "" || !slices.Contains(meantNames, strings.ToLower(name)) {
+	if strings.Trim(before, " \t*/") == "" || !slices.Contains(directiveNames, strings.ToLower(name)) {
 		return nil
 	}
 	if rest == "" && !strings.ContainsAny(before[len(before)-1:], ".;:!?)") {
 		return nil
 	}
 	line := strings.ToLower(Namespace+name) + rest
-	if _, err := Parse(line); err != nil && !slices.Contains(reservedNames, strings.ToLower(name)) {
+	if _, err := Parse(line); err != nil {
 		return nil // text about directives: a quotation mark, or more words, behind one
 	}
 	e := &Error{Column: at + m[2] + 1, Msg: fmt.Sprintf("found %q behind other text, want the directive in a comment of its own; write %q on a line of its own", text[m[2]:], line)}
@@ -204,7 +190,7 @@ func findParts(text string, block, folded bool) *candidate {
 		if !c.alike() && distance(strings.ToLower(c.word), "ratelimit") > 2 {
 			continue
 		}
-		c.meant = Suggest(c.name, meantNames)
+		c.meant = Suggest(c.name, directiveNames)
 		c.known = strings.EqualFold(c.meant, c.name) && c.name != ""
 		if c.near() && (form != glued || sureArgument.MatchString(c.rest)) {
 			return c

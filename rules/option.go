@@ -33,17 +33,20 @@ var options = []option{
 	number("burst", maxCount, func(l *Limit) *int64 { return &l.Burst }).only(buckets...),
 	choice("start", counting, startNames, func(l *Limit) *Start { return &l.Start }).only(FixedWindow),
 	choice("refill", counting, refillNames, func(l *Limit) *Refill { return &l.Refill }).only(TokenBucket),
-	number("segments", MaxSegments, func(l *Limit) *int64 { return &l.Segments }).only(SlidingWindow),
-	expression("by", identified, "req.Customer", func(l *Limit) *string { return &l.By }),
-	expression("cost", counting, "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
-	expression("when", counting, "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
-	word("name", counting, "._-/", func(l *Limit) *string { return &l.Name }),
-	word("bucket", counting, "._-", func(l *Limit) *string { return &l.Bucket }),
-	word("prefix", counting, "._-", func(l *Limit) *string { return &l.Prefix }),
-	choice("missing", identified, missingNames, func(l *Limit) *Missing { return &l.Missing }),
-	choice("onfail", counting, onFailNames, func(l *Limit) *OnFail { return &l.OnFail }),
-	choice("deny", counting, denyNames, func(l *Limit) *Deny { return &l.Deny }),
-	duration("wait", counting, "2s", MaxWait, func(l *Limit) *time.Duration { return &l.Wait }),
+	number("segments", MaxSegments, func(l *Limit) *int64 { return &l.Segments }).only(SlidingWindow).on(append(slices.Clone(counting), "lock")),
+	choice("per", flying, perNames, func(l *Limit) *Per { return &l.Per }),
+	expression("by", holding(identified), "req.Customer", func(l *Limit) *string { return &l.By }),
+	expression("cost", append(slices.Clone(counting), "concurrency"), "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
+	expression("when", holding(counting), "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
+	word("name", holding(counting), "._-/", func(l *Limit) *string { return &l.Name }),
+	word("bucket", holding(counting), "._-", func(l *Limit) *string { return &l.Bucket }),
+	word("prefix", holding(counting), "._-", func(l *Limit) *string { return &l.Prefix }),
+	choice("missing", holding(identified), missingNames, func(l *Limit) *Missing { return &l.Missing }),
+	choice("onfail", holding(counting), onFailNames, func(l *Limit) *OnFail { return &l.OnFail }),
+	choice("charge", counting, chargeNames, func(l *Limit) *Charge { return &l.Charge }),
+	choice("deny", holding(counting), denyNames, func(l *Limit) *Deny { return &l.Deny }),
+	duration("lease", holding(nil), "10s", span{MinLease, MaxLease, time.Millisecond, "milliseconds"}, func(l *Limit) *time.Duration { return &l.Lease }),
+	duration("wait", holding(counting), "2s", span{time.Millisecond, MaxWait, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Wait }),
 }
 
 var optionNames = namesOf(options, func(o option) string { return o.name })
@@ -52,7 +55,13 @@ var optionNames = namesOf(options, func(o option) string { return o.name })
 var (
 	counting   = []string{"ip", "user", "global", "key"}
 	identified = []string{"ip", "user", "key"}
+	flying     = []string{"concurrency"}
 )
+
+// holding returns directives together with those that hold something.
+func holding(directives []string) []string {
+	return append(slices.Clone(directives), "concurrency", "lock")
+}
 
 // suit returns whether the option may stand on a directive.
 func (o option) suit(directive string) bool { return slices.Contains(o.suits, directive) }
@@ -111,15 +120,22 @@ func number(name string, most int64, field func(*Limit) *int64) option {
 	}
 }
 
-// duration is an option whose value is a duration of 1ms to most, written as a window is. It has none where it is not
-// written.
-func duration(name string, suits []string, example string, most time.Duration, field func(*Limit) *time.Duration) option {
+// A span is which durations an option may have: multiples of a part, which has a name.
+type span struct {
+	least, most, part time.Duration
+	parts             string
+}
+
+func (s span) has(d time.Duration) bool { return d >= s.least && d <= s.most && d%s.part == 0 }
+
+// duration is an option whose value is a duration, written as a window is. It has none where it is not written.
+func duration(name string, suits []string, example string, s span, field func(*Limit) *time.Duration) option {
 	return option{
 		name: name, suits: suits, example: example,
 		parse: func(l *Limit, text string) *fault {
 			d, found, _ := parseWindow(text)
-			if found != "" || d < time.Millisecond || d > most || d%time.Microsecond != 0 {
-				return faultf(0, "option %s has %q, want a duration of 1ms to %s in whole microseconds, such as %s", name, text, formatWindow(most), example)
+			if found != "" || !s.has(d) {
+				return faultf(0, "option %s has %q, want a duration of %s to %s in whole %s, such as %s", name, text, formatWindow(s.least), formatWindow(s.most), s.parts, example)
 			}
 			*field(l) = d
 			return nil
@@ -139,9 +155,15 @@ func (o option) only(algos ...Algorithm) option {
 	return o
 }
 
-// has returns whether an algorithm has the option.
-func (o option) has(a Algorithm) bool {
-	return o.algos == nil || !a.exists() || slices.Contains(o.algos, a)
+// on returns the option as one of other directives.
+func (o option) on(directives []string) option {
+	o.suits = directives
+	return o
+}
+
+// has returns whether the way in which a limit counts has the option.
+func (o option) has(l *Limit) bool {
+	return o.algos == nil || l.Kind.Holds() || !l.Algorithm.exists() || slices.Contains(o.algos, l.Algorithm)
 }
 
 // alien says that the limit's algorithm does not have the option.
@@ -249,7 +271,7 @@ func checkOptions(l *Limit, directive string) []string {
 		}
 		if !o.suit(directive) {
 			faults = append(faults, unsuited(o, directive))
-		} else if !o.has(l.Algorithm) {
+		} else if !o.has(l) {
 			faults = append(faults, alien(o, l.Algorithm))
 		} else if why := o.clash(l); why != "" {
 			faults = append(faults, why)

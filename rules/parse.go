@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -84,10 +83,6 @@ func (p *line) parse() {
 	end := nameEnd(p.text)
 	name := p.text[len(Namespace):end]
 	known, ok := findDirective(name)
-	if slices.Contains(reservedNames, name) {
-		p.failf(len(Namespace), "%s", reserved(name))
-		return
-	}
 	if width, odd := oddRune(p.text[end:]); !ok && width > 0 {
 		p.errs.odd(p.text, end, width, odd)
 		return
@@ -123,7 +118,7 @@ func (p *line) parse() {
 		}
 	case formWrapper:
 		p.parseWrapper(args, end)
-	case formRules:
+	case formRules, formCount, formOptions:
 		p.parseLimit(args, end)
 	}
 }
@@ -203,7 +198,7 @@ func (p *line) separate(end int) *Edit {
 // parseLimit reads the arguments of a directive that counts: rules, then options.
 func (p *line) parseLimit(args []field, end int) {
 	p.d.Limit.Kind = p.known.kind
-	for i := p.parseRules(args); i < len(args); {
+	for i := p.parseQuantity(args); i < len(args); {
 		if n := p.parseSpaced(args[i:]); n > 0 {
 			i += n
 		} else if args[i].name != "" {
@@ -214,12 +209,29 @@ func (p *line) parseLimit(args []field, end int) {
 		}
 	}
 	p.checkAlgorithm()
-	p.checkRules(end)
+	switch p.known.form {
+	case formRules:
+		p.checkRules(end)
+	case formCount:
+		p.checkCount(end)
+	}
+	p.checkIdentity()
 	for _, need := range p.known.needs {
 		if o, _ := findOption(need); p.d.Columns[need] == 0 {
 			p.failf(end, "%s", lacks(p.known, o))
 		}
 	}
+}
+
+// parseQuantity reads what args begin with before the options, and returns how many of args it takes.
+func (p *line) parseQuantity(args []field) int {
+	switch p.known.form {
+	case formCount:
+		return p.parseInFlight(args)
+	case formOptions:
+		return p.refuseRules(args)
+	}
+	return p.parseRules(args)
 }
 
 // parseRules reads the rules that args begin with, and returns how many of args they take.
@@ -292,7 +304,7 @@ func joinRule(args []field) (n int, mend string) {
 func (p *line) checkAlgorithm() {
 	for _, o := range options {
 		column := p.d.Columns[o.name]
-		if column != 0 && !o.has(p.d.Limit.Algorithm) {
+		if column != 0 && !o.has(&p.d.Limit) {
 			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
 		} else if why := o.clash(&p.d.Limit); column != 0 && why != "" {
 			p.errs.addf(column, "%s", why)
@@ -411,7 +423,7 @@ func isOption(f field) bool {
 func (p *line) stray(args []field) int {
 	f := args[0]
 	p.lost = true
-	if r, fault := parseRule(f.raw); fault == nil {
+	if r, fault := parseRule(f.raw); fault == nil && p.known.form == formRules {
 		p.failf(f.at, "found rule %q behind an option, want the rules first; write %q", f.raw, p.text[:nameEnd(p.text)]+" "+r.String()+" …").mend = p.moveRule(f)
 		return 1
 	}
@@ -435,7 +447,7 @@ func (p *line) stray(args []field) int {
 	if o, ok := findOption(p.before(f).name); ok && o.spaces {
 		how = fmt.Sprintf("and a value with spaces in quotes, such as %s=\"a == b\"", o.name)
 	}
-	p.failf(f.at, "found %q, want rules as count,window and then options as name=value, %s", p.span(args[:n]), how)
+	p.failf(f.at, "found %q, want %soptions as name=value, %s", p.span(args[:n]), p.known.form.before(), how)
 	return n
 }
 

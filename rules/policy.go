@@ -9,10 +9,13 @@ type Rule struct {
 }
 
 // Limit is one directive line: all of its Rules count the same calls of the same id, and a call passes
-// if every rule has room for it.
+// if every rule has room for it. A [Concurrency] has a Count in place of rules, and a [Lock] neither.
 type Limit struct {
 	Kind  Kind
 	Rules []Rule
+	// Count is the cost of a concurrency's calls in flight, at most [MaxConcurrency], and Per says whose calls those are.
+	Count int64
+	Per   Per
 
 	Algorithm Algorithm
 	// Burst is the depth of a bucket; 0 for each rule's count.
@@ -21,7 +24,8 @@ type Limit struct {
 	Start Start
 	// Refill says how a token bucket gains its tokens.
 	Refill Refill
-	// Segments is the number of sub-windows of a sliding window, at most [MaxSegments]; 0 for [DefaultSegments].
+	// Segments is the number of sub-windows of a sliding window, at most [MaxSegments]; 0 for [DefaultSegments]. Of a lock it is
+	// the number of locks that its ids share; 0 for one each.
 	Segments int64
 
 	// By, Cost and When are Go expressions over the method's parameters, as written; empty where the
@@ -41,6 +45,12 @@ type Limit struct {
 	// Deny is DenyZero on a limit of a method without an error result.
 	Deny Deny
 
+	// Charge says which calls are charged, by how they end.
+	Charge Charge
+	// Lease is how long a hold outlives a process that is gone, in whole milliseconds, [MinLease] to [MaxLease]; 0 for
+	// [DefaultLease].
+	Lease time.Duration
+
 	// Wait is how long a call waits at most where there is no room for it, and [MaxWait] at most; 0 for not at all. It
 	// makes a [LeakyBucket] a queue: see [Limit.Queues].
 	Wait time.Duration
@@ -49,6 +59,30 @@ type Limit struct {
 // Queues reports whether the limit is a queue: a leaky bucket with a Wait. It has one rule, and lets each call go on
 // when those before it have drained, window/count for each permit; it denies a call that would wait longer than Wait.
 func (l *Limit) Queues() bool { return l.Algorithm == LeakyBucket && l.Wait > 0 }
+
+// Whose returns whose calls the limit is about: that of a concurrency is what it is per, a lock's is Key where it has a By,
+// and else Global.
+func (l *Limit) Whose() Kind {
+	switch {
+	case l.Kind == Concurrency && int(l.Per) < len(perKinds):
+		return perKinds[l.Per]
+	case l.Kind == Lock && l.By != "":
+		return Key
+	case l.Kind == Lock:
+		return Global
+	}
+	return l.Kind
+}
+
+var perKinds = []Kind{PerGlobal: Global, PerIP: IP, PerUser: User, PerKey: Key}
+
+// Holds are within these bounds, which are those of package lock.
+const (
+	MaxConcurrency = 1_000_000
+	MinLease       = 10 * time.Millisecond
+	MaxLease       = 24 * time.Hour
+	DefaultLease   = 30 * time.Second
+)
 
 // MaxWait is the longest Wait of a limit.
 const MaxWait = 24 * time.Hour

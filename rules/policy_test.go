@@ -29,7 +29,7 @@ rules: policy "a.B-C.D@2": has the Method "D@2", want no @, which separates the 
 		{"too many limits", &Policy{Type: "a.B", Method: "C", Limits: many}, `
 rules: policy "a.B.C": has 17 limits, want at most 16`},
 		{"no kind", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Rules: one}}}, `
-rules: policy "a.B.C": Limits[0] (LIMIT): found Kind(0), want IP, User, Global or Key`},
+rules: policy "a.B.C": Limits[0] (LIMIT): found Kind(0), want IP, User, Global, Key, Concurrency or Lock`},
 		{"no rules", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: IP}}}, `
 rules: policy "a.B.C": Limits[0] (LIMIT): found no rules, want one or more`},
 		{"rules", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: IP, Rules: []Rule{{0, time.Second}, {1, 0}, {1, 1500 * time.Nanosecond}, {1, time.Second + 1}, {-1, 400 * day}, {10_001, time.Second}}}}}, `
@@ -43,13 +43,13 @@ rules: policy "a.B.C": Limits[0] (LIMIT): rule "10001,1s" has a count that is to
 rules: policy "a.B.C": Limits[1] (user 100,1m 10,1h): rule "100,1m" never binds beside "10,1h", which admits at most 10 in 1m, want a count under that; remove one`},
 		{"options", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: Global, Rules: one, By: "id", Cost: "a b", When: "x // y", Name: "a b", Bucket: "a/b", Prefix: strings.Repeat("x", 65), Missing: MissingAllow, OnFail: 7, Algorithm: 99}}}, `
 rules: policy "a.B.C": Limits[0] (LIMIT): option algo has the unknown value "algo(99)", want sliding-log, compact-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra
-rules: policy "a.B.C": Limits[0] (LIMIT): found option by on global, want it on ip, user or key only
+rules: policy "a.B.C": Limits[0] (LIMIT): found option by on global, want it on ip, user, key, concurrency or lock only
 rules: policy "a.B.C": Limits[0] (LIMIT): option cost has "a b" (expected 'EOF', found b), want a Go expression, such as cost=len(req.Items)
 rules: policy "a.B.C": Limits[0] (LIMIT): option when has "x // y" (found a comment), want a Go expression; write the remark on a line of its own
 rules: policy "a.B.C": Limits[0] (LIMIT): option name has ' ' in "a b", want letters (a-z, A-Z), digits and ._-/ only
 rules: policy "a.B.C": Limits[0] (LIMIT): option bucket has '/' in "a/b", want letters (a-z, A-Z), digits and ._- only
 rules: policy "a.B.C": Limits[0] (LIMIT): option prefix has 65 bytes in "` + strings.Repeat("x", 65) + `", want at most 64
-rules: policy "a.B.C": Limits[0] (LIMIT): found option missing on global, want it on ip, user or key only
+rules: policy "a.B.C": Limits[0] (LIMIT): found option missing on global, want it on ip, user, key, concurrency or lock only
 rules: policy "a.B.C": Limits[0] (LIMIT): option onfail has the unknown value "onfail(7)", want local, open or closed`},
 		{"key", &Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: Key, Rules: one}}}, `
 rules: policy "a.B.C": Limits[0] (LIMIT): directive key has no option by, want one; write by=req.Customer`},

@@ -68,9 +68,9 @@ func TestParseNoDirective(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	_, err := Parse("//ratelimit:global onfial=open 10,1s by=a")
-	const want = `column 20: unknown option "onfial", want algo, burst, start, refill, segments, by, cost, when, name, bucket, prefix, missing, onfail, deny or wait; did you mean "onfail"?
+	const want = `column 20: unknown option "onfial", want algo, burst, start, refill, segments, per, by, cost, when, name, bucket, prefix, missing, onfail, charge, deny, lease or wait; did you mean "onfail"?
 column 32: found rule "10,1s" behind an option, want the rules first; write "//ratelimit:global 10,1s …"
-column 38: found option by on global, want it on ip, user or key only`
+column 38: found option by on global, want it on ip, user, key, concurrency or lock only`
 	if err == nil || err.Error() != want {
 		t.Errorf("Parse() = %v, want %v", err, want)
 	}
@@ -195,7 +195,7 @@ func generateLimit(t *rapid.T) Limit {
 	sound := func(text string) bool { return checkExpression(text) == nil }
 	expr := rapid.OneOf(rapid.Just(""), rapid.StringMatching("req(\\.[A-Zäöü][a-z]{0,3}|\\(\"[ -!#-\\[\\]-~]*\", `[ -_a-~]*`\\)|\\[' '\\]| \\+ [0-9]| == [a-z]|&&\t[a-z]){0,4}").Filter(sound))
 	l := Limit{
-		Kind:   Kind(rapid.IntRange(int(IP), int(Key)).Draw(t, "kind")),
+		Kind:   Kind(rapid.IntRange(int(IP), int(Lock)).Draw(t, "kind")),
 		Cost:   expr.Draw(t, "cost"),
 		When:   expr.Draw(t, "when"),
 		Name:   word.Draw(t, "name"),
@@ -205,6 +205,11 @@ func generateLimit(t *rapid.T) Limit {
 		Wait:   time.Duration(rapid.Int64Range(0, 3).Draw(t, "wait")) * 1500 * time.Millisecond,
 		Deny:   Deny(rapid.IntRange(0, len(denyNames)-1).Draw(t, "deny")),
 	}
+	if l.Kind.Holds() {
+		generateHold(t, &l, expr)
+		return l
+	}
+	l.Charge = Charge(rapid.IntRange(0, len(chargeNames)-1).Draw(t, "charge"))
 	l.Algorithm = rapid.SampledFrom([]Algorithm{SlidingLog, SlidingWindow, FixedWindow}).Draw(t, "algorithm")
 	switch l.Algorithm {
 	case SlidingWindow:
@@ -233,6 +238,31 @@ func generateLimit(t *rapid.T) Limit {
 		}
 	}
 	return l
+}
+
+// generateHold makes l any limit that holds something.
+func generateHold(t *rapid.T, l *Limit, expr *rapid.Generator[string]) {
+	l.Lease = time.Duration(rapid.SampledFrom([]int64{0, 10, 1500, 86_400_000}).Draw(t, "lease")) * time.Millisecond
+	l.By = expr.Draw(t, "by")
+	switch l.Kind {
+	case Lock:
+		l.Cost = ""
+		if l.By != "" {
+			l.Segments = rapid.Int64Range(0, MaxSegments).Draw(t, "segments")
+		}
+	case Concurrency:
+		l.Count = rapid.Int64Range(1, MaxConcurrency).Draw(t, "count")
+		l.Per = Per(rapid.IntRange(0, len(perNames)-1).Draw(t, "per"))
+		switch {
+		case l.Per == PerGlobal:
+			l.By = ""
+		case l.Per == PerKey && l.By == "":
+			l.By = "req"
+		}
+	}
+	if l.Whose() != Global {
+		l.Missing = Missing(rapid.IntRange(0, len(missingNames)-1).Draw(t, "missing"))
+	}
 }
 
 func TestLimitReadsBack(t *testing.T) {
@@ -330,7 +360,7 @@ func admits(r Rule, log []time.Duration, now time.Duration) bool {
 func TestTables(t *testing.T) {
 	names := map[string]bool{}
 	for _, d := range directives {
-		if names[d.name] || d.kind != 0 && d.kind.String() != d.name || (d.kind != 0) != (d.form == formRules) {
+		if names[d.name] || d.kind != 0 && d.kind.String() != d.name || (d.kind != 0) != (d.form != formNothing && d.form != formWrapper) {
 			t.Errorf("directive %q: its name stands twice, is not its kind's, or its form is another's", d.name)
 		}
 		names[d.name] = true

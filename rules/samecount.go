@@ -10,7 +10,7 @@ import (
 // limit, and nothing of how it counts.
 var perCall = []string{
 	"by", "cost", "when", "name", "bucket", "prefix", "missing", "onfail",
-	"charge", "wait", "mode", "plan", "deny",
+	"charge", "wait", "mode", "plan", "deny", "lease",
 }
 
 // SameCount reports how the counts that two limits keep differ, nil if each could take the other's for its own: they
@@ -18,6 +18,9 @@ var perCall = []string{
 func SameCount(a, b *Limit) error {
 	if !slices.Equal(a.Rules, b.Rules) {
 		return fmt.Errorf("found the rules %s and %s, want the same", rulesText(a), rulesText(b))
+	}
+	if a.Count != b.Count {
+		return fmt.Errorf("found %d and %d calls in flight, want the same", a.Count, b.Count)
 	}
 	if a.Queues() != b.Queues() {
 		return errors.New("found a leaky-bucket with wait, which is a queue, and one without, want the same")

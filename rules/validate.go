@@ -68,11 +68,11 @@ func (v *validation) limit(i int) {
 	}
 	known, ok := findDirective(l.Kind.String())
 	if !ok {
-		failf("found %s, want IP, User, Global or Key", l.Kind)
+		failf("found %s, want IP, User, Global, Key, Concurrency or Lock", l.Kind)
 		return
 	}
-	if len(l.Rules) == 0 {
-		failf("found no rules, want one or more")
+	for _, msg := range l.checkQuantity(known) {
+		failf("%s", msg)
 	}
 	var texts []string
 	for _, r := range l.Rules {

@@ -100,6 +100,28 @@ type Receipt struct {
 	Charges []Charge
 }
 
+// Part returns a receipt for those requests of r that keep says to, which r itself is then not to give back.
+func (r Receipt) Part(keep func(i int) bool) Receipt {
+	part := Receipt{ID: r.ID}
+	var charges []*Charge
+	for i := range r.Requests {
+		if !keep(i) || i < len(r.Charges) && r.Charges[i].GivenBack.Swap(true) {
+			continue
+		}
+		part.Requests = append(part.Requests, r.Requests[i])
+		if i < len(r.Charges) {
+			charges = append(charges, &r.Charges[i])
+		}
+	}
+	if charges != nil {
+		part.Charges = make([]Charge, len(charges))
+	}
+	for i, c := range charges {
+		part.Charges[i].At, part.Charges[i].Delay = c.At, c.Delay
+	}
+	return part
+}
+
 // Charge is what a receipt remembers of a request whose admissions the store does not tell apart.
 type Charge struct {
 	At        int64       // when the store charged it, µs of its clock

@@ -1,0 +1,368 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Hold is Take for a method whose policy has a concurrency or a lock. The rates are asked first, then what is limited in flight, then the
+// locks; a call that one of them denies gives back what those before it granted.
+//
+// The context that it returns is for the method: it is done, with the cause [lock.ErrLost], when something that the call holds is lost, and once
+// it is let go. A lock that the method takes again with it nests. [Permit.Done] is to be called when the method has ended:
+//
+//	ctx, permit, err := guard.Hold(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer permit.Done(&err)
+//
+// If Hold fails, the context is the one that it was given.
+func (g *Guard) Hold(ctx context.Context, in ...Input) (context.Context, Permit, error) {
+	inner, d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
+	if err == nil {
+		err = g.denied(&d)
+	}
+	return inner, permit, err
+}
+
+// onlyRates is an error for a policy that Take and Decide cannot serve.
+func (g *Guard) onlyRates() error {
+	if g.holding {
+		return g.fail(-1, ErrMisconfigured, errors.New("a limit holds something while the call runs, want Hold in place of Take and Decide"))
+	}
+	return nil
+}
+
+// wanted is what one limit of a call is to hold.
+type wanted struct {
+	index int
+	kind  rules.Kind
+	name  string
+	cost  int64
+}
+
+// want adds what l, which is limit i, is to hold for a call. A cost of 0 needs no room.
+func (c *call) want(l *limit, i int, id string, cost int64) {
+	switch {
+	case cost == 0:
+	case l.Kind == rules.Lock && l.Segments > 0:
+		name := l.key("") + "#" + strconv.Itoa(lock.Segment(id, int(l.Segments)))
+		c.holds = append(c.holds, wanted{i, l.Kind, name, cost})
+	default:
+		c.holds = append(c.holds, wanted{i, l.Kind, l.key(id), cost})
+	}
+}
+
+// sortHolds puts what is limited in flight before the locks.
+func (c *call) sortHolds() {
+	slices.SortStableFunc(c.holds, func(a, b wanted) int { return cmp.Compare(a.kind, b.kind) })
+}
+
+// holds has the ways to what one limit holds: at the limiter's store, and in this process alone.
+type holds struct{ shared, local holder }
+
+// holder has the one that its kind needs.
+type holder struct {
+	locker    *lock.Locker
+	semaphore *lock.Semaphore
+}
+
+var errNoLocks = errors.New("the limiter has no lock store: make it with ratelimit.WithLocks(locks), " +
+	"where locks is of redislock.New over the client that keeps the counts, or of lock.NewMemory in a program of one instance")
+
+// prepareHold is prepare for a limit that holds.
+func (l *Limiter) prepareHold(p *rules.Policy, i int) (limit, error) {
+	from := &p.Limits[i]
+	if l.locks == nil {
+		return limit{}, errNoLocks
+	}
+	share := *from
+	share.Count = max(1, from.Count/int64(l.instances))
+	shared, err := newHolder(l.locks, from)
+	if err != nil {
+		return limit{}, err
+	}
+	local, err := newHolder(l.localLocks, &share)
+	if err != nil {
+		return limit{}, err
+	}
+	most := int64(1)
+	if from.Kind == rules.Concurrency {
+		most = min(from.Count, lock.MaxCost)
+	}
+	return limit{Limit: from, keyer: newKeyer(p, i, l.secret), share: share, most: most, holds: &holds{shared, local}}, nil
+}
+
+func newHolder(s lock.Store, l *rules.Limit) (h holder, err error) {
+	opts := []lock.Option{lock.WithWait(l.Wait), lock.WithLease(cmp.Or(l.Lease, rules.DefaultLease))}
+	if l.Kind == rules.Lock {
+		h.locker, err = lock.New(s, opts...)
+	} else {
+		h.semaphore, err = lock.NewSemaphore(s, l.Count, opts...)
+	}
+	return h, err
+}
+
+// held is something that a call holds.
+type held struct {
+	lock   *lock.Hold
+	permit *lock.Permit
+}
+
+func (h held) release() error {
+	if h.lock != nil {
+		return h.lock.Unlock()
+	}
+	return h.permit.Release()
+}
+
+// try acquires without waiting.
+func (h holder) try(ctx context.Context, name string, cost int64) (inner context.Context, got held, err error) {
+	if h.locker != nil {
+		inner, got.lock, err = h.locker.TryLock(ctx, name)
+	} else {
+		inner, got.permit, err = h.semaphore.TryAcquire(ctx, name, cost)
+	}
+	return inner, got, err
+}
+
+// await acquires, and waits as long as the limit lets it.
+func (h holder) await(ctx context.Context, name string, cost int64) (inner context.Context, got held, err error) {
+	if h.locker != nil {
+		inner, got.lock, err = h.locker.Lock(ctx, name)
+	} else {
+		inner, got.permit, err = h.semaphore.AcquireN(ctx, name, cost)
+	}
+	return inner, got, err
+}
+
+// hold acquires all that the call is to hold, one after the other.
+func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (context.Context, Permit, error) {
+	if permit.ending == nil {
+		permit.ending = &ending{guard: g}
+	}
+	e := permit.ending
+	e.ctx = ctx
+	inner := ctx
+	for _, w := range c.holds {
+		h := holding{guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
+		next, got, err := h.acquire(inner, d)
+		if err != nil {
+			_ = e.end(permit, h.outcome())
+			return ctx, Permit{}, err
+		}
+		inner = next
+		if got != (held{}) {
+			e.held = append(e.held, got)
+		}
+	}
+	return inner, permit, nil
+}
+
+// holding is a call on its way to something that it is to hold.
+type holding struct {
+	guard *Guard
+	limit *limit
+	wanted
+	said   LimitDecision
+	waited bool
+}
+
+// outcome is how a call ends that could not have it: one that has waited and gives up has failed; else it has never been made.
+func (h *holding) outcome() outcome {
+	if h.waited {
+		return failed
+	}
+	return undone
+}
+
+// acquire acquires it at the store, and where that cannot decide, as the limit's onfail says. The held is zero where nobody keeps it.
+func (h *holding) acquire(ctx context.Context, d *Decision) (context.Context, held, error) {
+	g := h.guard
+	inner, got, err := h.from(ctx, h.limit.holds.shared, h.cost, d)
+	if broken := h.broken(ctx, err); broken == nil {
+		g.limiter.lockHealth.decided(g.limiter.log)
+		return h.answer(ctx, inner, got, err, d)
+	} else if misconfigured(broken) {
+		g.limiter.lockHealth.refused(g.limiter.log, broken)
+		return ctx, held{}, g.fail(h.index, ErrMisconfigured, broken)
+	}
+	g.limiter.lockHealth.failed(g.limiter.log, err)
+	d.Degraded = err
+	switch h.limit.OnFail {
+	case rules.FailClosed:
+		d.Limits = nil
+		return ctx, held{}, g.fail(h.index, ErrUnavailable, err)
+	case rules.FailOpen:
+		h.said.Source = SourceOpen
+		return h.answer(ctx, ctx, held{}, nil, d)
+	}
+	h.said.Source = SourceLocal
+	inner, got, err = h.from(ctx, h.limit.holds.local, min(h.cost, max(1, h.limit.share.Count)), d)
+	return h.answer(ctx, inner, got, err, d)
+}
+
+// from acquires it by one of the limit's holders.
+func (h *holding) from(ctx context.Context, by holder, cost int64, d *Decision) (context.Context, held, error) {
+	inner, got, err := by.try(ctx, h.name, cost)
+	if h.limit.Wait == 0 || !errors.Is(err, lock.ErrBusy) {
+		return inner, got, err
+	}
+	l := h.guard.limiter
+	defer l.waiters.Add(-1)
+	if l.waiters.Add(1) > l.maxWaiters {
+		d.Crowded = true
+		return inner, got, err
+	}
+	h.waited = true
+	began := time.Now()
+	inner, got, err = by.await(ctx, h.name, cost)
+	d.Waited += time.Since(began)
+	return inner, got, err
+}
+
+// broken is err if it says that the store could not decide, and nil if it is the store's answer or the context's end.
+func (h *holding) broken(ctx context.Context, err error) error {
+	if errors.Is(err, lock.ErrBusy) || store.Ended(ctx) != nil {
+		return nil
+	}
+	return err
+}
+
+// answer writes into d what was said, and is what acquire returns.
+func (h *holding) answer(ctx, inner context.Context, got held, err error, d *Decision) (context.Context, held, error) {
+	g := h.guard
+	if err == nil {
+		h.said.Allowed = true
+		d.merge([]LimitDecision{h.said})
+		return inner, got, nil
+	}
+	var busy *lock.BusyError
+	switch ended := store.Ended(ctx); {
+	case errors.As(err, &busy):
+	case ended != nil:
+		d.Limits = nil
+		return ctx, held{}, g.ended(ended)
+	default:
+		d.Limits = nil
+		return ctx, held{}, g.fail(h.index, ErrUnavailable, err)
+	}
+	d.Allowed, d.RetryAfter = false, askAgain(busy.RetryAfter)
+	d.merge([]LimitDecision{h.said})
+	return ctx, held{}, &ExceededError{
+		Type: g.policy.Type, Method: g.policy.Method,
+		Limit: g.policy.Name(h.index), Kind: h.limit.Kind,
+		Rule:       rules.Rule{Count: h.limit.Count},
+		RetryAfter: d.RetryAfter,
+		Crowded:    d.Crowded,
+	}
+}
+
+// askAgain is when to ask again for what is held by others whose lease ends in left, which is 0 where that is not known.
+func askAgain(left time.Duration) time.Duration {
+	if left <= 0 {
+		return time.Second
+	}
+	return min(left, time.Second)
+}
+
+// outcome is how a call ended.
+type outcome uint8
+
+const (
+	undone    outcome = iota // it was never made
+	succeeded                // without an error
+	failed                   // with an error, or by a panic
+)
+
+// charges reports whether a limit is charged for a call that ended in that way.
+func (o outcome) charges(c rules.Charge) bool {
+	switch o {
+	case succeeded:
+		return c != rules.ChargeError
+	case failed:
+		return c != rules.ChargeSuccess
+	}
+	return false
+}
+
+// ending is what is to be done when a call ends.
+type ending struct {
+	guard *Guard
+	ctx   context.Context
+	rates []int  // the limits that the permit's receipt is for
+	held  []held // in the order in which it was had
+	over  atomic.Bool
+}
+
+// end lets go of what is held, the last first, and gives back what an outcome does not charge. Only the first end does anything.
+func (e *ending) end(p Permit, o outcome) error {
+	if e.over.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for _, h := range slices.Backward(e.held) {
+		errs = append(errs, h.release())
+	}
+	return errors.Join(append(errs, e.giveBack(p, o))...)
+}
+
+func (e *ending) giveBack(p Permit, o outcome) error {
+	if p.store == nil {
+		return nil
+	}
+	part := p.receipt.Part(func(i int) bool { return !o.charges(e.guard.policy.Limits[e.rates[i]].Charge) })
+	if len(part.Requests) == 0 {
+		return nil
+	}
+	return p.store.GiveBack(e.ctx, part)
+}
+
+// Done ends the call: it lets go of what the call holds, the last first, and gives back the permits of limits that are charged for other
+// outcomes than this one. The outcome is *err, nil for success, or a panic, which counts as an error and goes on; for methods that have no error to
+// return, err is nil. It is for a defer statement, which is to name it itself; calling it again, or on the zero Permit, does nothing.
+//
+// What was lost before is let go silently: the method's context has told of it.
+func (p Permit) Done(err *error) {
+	if p.ending == nil {
+		return
+	}
+	if p.ending.guard.recovers {
+		if v := recover(); v != nil {
+			_ = p.ending.end(p, failed)
+			panic(v)
+		}
+	}
+	_ = p.ending.end(p, outcomeOf(err != nil && *err != nil))
+}
+
+// Done is [Permit.Done] for a method whose result for an error is of another interface type than error.
+func Done[E error](p Permit, err *E) {
+	if p.ending == nil {
+		return
+	}
+	if p.ending.guard.recovers {
+		if v := recover(); v != nil {
+			_ = p.ending.end(p, failed)
+			panic(v)
+		}
+	}
+	_ = p.ending.end(p, outcomeOf(any(*err) != nil))
+}
+
+func outcomeOf(isError bool) outcome {
+	if isError {
+		return failed
+	}
+	return succeeded
+}
