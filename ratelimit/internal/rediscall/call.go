@@ -40,13 +40,16 @@ const (
 type Call struct {
 	Package string // whose errors its errors are
 	Client  redis.UniversalClient
-	Script  Script
+	Script  Script // the zero Script is none: Words are a command's then
 	// Words are those of the command: two places that are Run's, the number of keys, the keys, the arguments.
 	Words []any
+	// Lone says that the script may also answer with one integer, which is the reply then.
+	Lone bool
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
 
 	sent, repeated atomic.Bool
+	lone           [1]int64
 }
 
 // Sent says whether the server may have the command, or may have executed it.
@@ -57,7 +60,7 @@ func (c *Call) Repeated() bool { return c.repeated.Load() }
 
 // command is an EVALSHA or EVAL that the client must not send twice on its own: the server may have executed it. Run does, where it may.
 type command struct {
-	*redis.IntSliceCmd
+	redis.Cmder
 	call *Call
 }
 
@@ -66,7 +69,7 @@ func (command) NoRetry() bool { return true }
 // Args marks the call as sent: the client asks for the arguments of a command when it writes them.
 func (c command) Args() []any {
 	c.call.sent.Store(true)
-	return c.IntSliceCmd.Args()
+	return c.Cmder.Args()
 }
 
 // Run sends the script until it is executed, or may have been. Its error is a [store.Error], even where the client
@@ -85,11 +88,12 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 	how := c.Script.Evalsha
 	for attempt, wait := 1, firstWait; ; attempt++ {
 		c.sent.Store(false)
-		copy(c.Words, how[:])
-		cmd := command{redis.NewIntSliceCmd(ctx, c.Words...), c}
-		err := c.Client.Process(ctx, cmd)
+		if how[0] != nil {
+			copy(c.Words, how[:])
+		}
+		reply, err := c.process(ctx)
 		if err == nil {
-			return cmd.Val(), nil
+			return reply, nil
 		}
 		m := inspect(err, c.sent.Load())
 		c.refresh(ctx, m)
@@ -109,6 +113,24 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		wait = min(2*wait, mostWait)
 	}
+}
+
+// process sends the command once.
+func (c *Call) process(ctx context.Context) ([]int64, error) {
+	if !c.Lone {
+		cmd := redis.NewIntSliceCmd(ctx, c.Words...)
+		err := c.Client.Process(ctx, command{cmd, c})
+		return cmd.Val(), err
+	}
+	cmd := redis.NewCmd(ctx, c.Words...)
+	if err := c.Client.Process(ctx, command{cmd, c}); err != nil {
+		return nil, err
+	}
+	if n, ok := cmd.Val().(int64); ok {
+		c.lone[0] = n
+		return c.lone[:], nil
+	}
+	return cmd.Int64Slice()
 }
 
 // mayGoAgain says whether a call may be sent again after an error.

@@ -220,7 +220,7 @@ func TestWakingLost(t *testing.T) {
 		if semaphore {
 			queue = "rl:sem:{deaf}:queue"
 		}
-		until(t, func() bool { return admin.ZCard(context.Background(), queue).Val() == 1 })
+		until(t, func() bool { return admin.ZCard(context.Background(), queue).Val() == 2 })
 		if err := admin.Do(context.Background(), "acl", "setuser", "default", "resetchannels").Err(); err != nil {
 			t.Fatal(err)
 		}

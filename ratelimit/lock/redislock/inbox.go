@@ -17,8 +17,7 @@ import (
 // inbox is the channel on which a store hears that it may be one of its waiters' turn: one for all names. It is listened to
 // from the first waiting on.
 type inbox struct {
-	channels string // what the inboxes of all stores begin with
-	name     string // the rest of this one's
+	channel string
 
 	opening sync.Mutex // held while the first waiter opens it
 
@@ -31,8 +30,7 @@ type inbox struct {
 }
 
 func (b *inbox) init(prefix string) {
-	b.channels = prefix + ":wake:"
-	b.name = strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
+	b.channel = prefix + ":wake:" + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
 	b.waiters = map[string]chan struct{}{}
 }
 
@@ -64,7 +62,7 @@ func (b *inbox) open(ctx context.Context, s *Store) error {
 	if open {
 		return nil
 	}
-	pubsub := s.client.Subscribe(context.WithoutCancel(ctx), b.channels+b.name)
+	pubsub := s.client.Subscribe(context.WithoutCancel(ctx), b.channel)
 	if _, err := pubsub.ReceiveTimeout(ctx, s.budget); err != nil && rediscall.Refused(err) {
 		pubsub.Close()
 		return rediscall.Fail("redislock", store.Misconfigured, err, "give the Redis user the permissions that the documentation of the package lists")
@@ -92,7 +90,7 @@ func (b *inbox) join() (string, chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.joined++
-	id, woken := b.name+":"+strconv.FormatInt(b.joined, 10), make(chan struct{}, 1)
+	id, woken := b.channel+":"+strconv.FormatInt(b.joined, 10), make(chan struct{}, 1)
 	b.waiters[id] = woken
 	return id, woken
 }

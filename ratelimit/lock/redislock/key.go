@@ -3,6 +3,7 @@ package redislock
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 )
@@ -10,16 +11,17 @@ import (
 // maxName is how many bytes an escaped name may have in a key; a longer one is replaced by its hash.
 const maxName = 128
 
-// keys are those of one name, all in one slot of a Redis Cluster.
-type keys struct{ held, token, queue, alive string }
+// keys are those of one name, all in one slot of a Redis Cluster. Only locks have a token.
+type keys struct{ held, token, queue string }
 
 func (s *Store) keys(c lock.Claim) keys {
-	kind := ":sem:{"
-	if c.Limit == 0 {
-		kind = ":lock:{"
+	if c.Limit > 0 {
+		queue := s.prefix + ":sem:{" + escape(c.Name) + "}:queue"
+		return keys{held: strings.TrimSuffix(queue, ":queue"), queue: queue}
 	}
-	held := s.prefix + kind + escape(c.Name) + "}"
-	return keys{held, held + ":token", held + ":queue", held + ":alive"}
+	token := s.prefix + ":lock:{" + escape(c.Name) + "}:token"
+	held := strings.TrimSuffix(token, ":token")
+	return keys{held, token, held + ":queue"}
 }
 
 // escape is name as it may stand in a hash tag. Different names are different then, too.

@@ -24,7 +24,7 @@ for _, key in ipairs(KEYS) do
     redis.call('DEL', key)
   end
 end
-for _, key in ipairs({KEYS[4], KEYS[5]}) do
+for _, key in ipairs({KEYS[3], KEYS[4], KEYS[5]}) do
   local members = redis.call('ZRANGE', key, 0, -1)
   for _, member in ipairs(members) do
     redis.call('ZINCRBY', key, -1000 * ms, member)
@@ -39,7 +39,7 @@ func testLaws(t *testing.T, client redis.UniversalClient) {
 			Pass: func(t testing.TB, name string, d time.Duration) {
 				t.Helper()
 				tag := "{" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(name) + "}"
-				keys := []string{"rl:lock:" + tag, "rl:lock:" + tag + ":token", "rl:lock:" + tag + ":queue", "rl:lock:" + tag + ":alive", "rl:sem:" + tag}
+				keys := []string{"rl:lock:" + tag, "rl:lock:" + tag + ":token", "rl:lock:" + tag + ":queue", "rl:sem:" + tag, "rl:sem:" + tag + ":queue"}
 				if err := client.Eval(context.Background(), pass, keys, d.Milliseconds()).Err(); err != nil && err != redis.Nil {
 					t.Fatal(err)
 				}

@@ -1,12 +1,14 @@
 -- queue: who waits for a lock or a semaphore, in the order in which they came. It takes the place of "-- queue.lua" in the scripts that use it.
 --
--- Two ZSETs hold it. The members of both are waiters, <inbox>:<number>:
---   queue  by when they came: µs of the server's clock, or more, so that nobody comes before those who are there
---   alive  by until when they count unless they ask again: µs of the server's clock
+-- One ZSET holds it. A waiter is named <channel>:<number>, after the channel on which it hears, and has two members in it, which come
+-- and go together:
+--   <waiter>   by when it came: µs of the server's clock, or more, so that nobody comes before those who are there
+--   !<waiter>  by until when it counts unless it asks again: µs of the server's clock, less AGO, which makes it negative
 --
--- Whoever stops asking drops out LIFE later, and nobody stands in the queue who is not in alive.
+-- Whoever stops asking drops out LIFE later.
 
 local LIFE = 3000 -- ms
+local AGO = 4000000000000000 -- µs: later than any server's time
 
 local function integer(n)
   return string.format('%.0f', n)
@@ -17,58 +19,46 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
-local function new_queue(queue, alive, channel)
+local function new_queue(key)
   local self = {}
 
-  local function drop(waiters)
-    redis.call('ZREM', queue, unpack(waiters))
-    redis.call('ZREM', alive, unpack(waiters))
+  function self.leave(waiter)
+    redis.call('ZREM', key, waiter, '!' .. waiter)
   end
 
   -- first returns who is to be served next, false if nobody waits.
   function self.first(now)
     while true do
-      local gone = redis.call('ZRANGEBYSCORE', alive, '-inf', integer(now), 'LIMIT', 0, 1000)
+      local gone = redis.call('ZRANGEBYSCORE', key, '-inf', integer(now - AGO), 'LIMIT', 0, 1000)
       if #gone == 0 then
-        break
+        return redis.call('ZRANGEBYSCORE', key, 0, '+inf', 'LIMIT', 0, 1)[1] or false
       end
-      drop(gone)
-    end
-    while true do
-      local waiter = redis.call('ZRANGE', queue, 0, 0)[1]
-      if not waiter then
-        return false
+      for i = 1, #gone do
+        self.leave(string.sub(gone[i], 2))
       end
-      if redis.call('ZSCORE', alive, waiter) then
-        return waiter
-      end
-      drop({waiter})
     end
   end
 
-  -- stand keeps waiter's place, or gives it the last one.
+  -- stand keeps waiter's place, or gives it the last one. It returns whether that is new.
   function self.stand(waiter, now)
-    if not redis.call('ZSCORE', queue, waiter) then
+    local new = not redis.call('ZSCORE', key, waiter)
+    if new then
       local came = now
-      local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+      local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
       if last[2] and tonumber(last[2]) >= came then
         came = tonumber(last[2]) + 1
       end
-      redis.call('ZADD', queue, integer(came), waiter)
+      redis.call('ZADD', key, integer(came), waiter)
     end
-    redis.call('ZADD', alive, integer(now + LIFE * 1000), waiter)
-    redis.call('PEXPIRE', queue, 2 * LIFE)
-    redis.call('PEXPIRE', alive, 2 * LIFE)
+    redis.call('ZADD', key, integer(now + LIFE * 1000 - AGO), '!' .. waiter)
+    redis.call('PEXPIRE', key, 2 * LIFE)
+    return new
   end
 
-  function self.leave(waiter)
-    drop({waiter})
-  end
-
-  -- wake tells waiter's inbox that it may be its turn.
+  -- wake tells waiter, if there is one, that it may be its turn.
   function self.wake(waiter)
     if waiter then
-      redis.call('PUBLISH', channel .. string.match(waiter, '^[^:]*'), waiter)
+      redis.call('PUBLISH', string.match(waiter, '^(.*):'), waiter)
     end
   end
 

@@ -2,14 +2,12 @@
 --
 -- KEYS  1 leases  a ZSET with as many members for each hold as it costs, <hold>:1, <hold>:2, …, by when they end: µs of
 --                 the server's clock. Those that have ended are not held, whether they are still there or not
---       2 queue
---       3 alive   see queue.lua
+--       2 queue   see queue.lua
 -- ARGV  1 hold     asking again with the same is no second hold, and renews
 --       2 cost     units, 1 to 1,000
 --       3 limit    units that may be held at once, as this caller has it
 --       4 lease    ms
 --       5 waiter   who stands in the queue for it, '' for nobody
---       6 channel  what inboxes begin with
 --
 -- returns status  0 not held: there is no room, or others wait; 1 held
 --         left    ms of the lease, or until the next one of those that are held ends; 0 is unknown
@@ -36,7 +34,7 @@ local function keep(ends)
   end
 end
 
-local queue = new_queue(KEYS[2], KEYS[3], ARGV[6])
+local queue = new_queue(KEYS[2])
 local mine = redis.call('ZSCORE', KEYS[1], hold .. ':1')
 mine = mine and tonumber(mine)
 if mine and mine > now then

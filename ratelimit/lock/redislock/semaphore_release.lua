@@ -1,12 +1,10 @@
 -- semaphore_release: ends a hold, or leaves the queue.
 --
 -- KEYS  1 leases   see semaphore_acquire.lua
---       2 queue
---       3 alive    see queue.lua
+--       2 queue    see queue.lua
 -- ARGV  1 hold
 --       2 cost     units, as it was acquired with
 --       3 waiter   who leaves the queue, '' for nobody
---       4 channel  what inboxes begin with
 --
 -- returns held  1 if the hold had not ended, else 0
 
@@ -24,10 +22,10 @@ if ends then
   redis.call('ZREM', KEYS[1], unpack(members))
 end
 if redis.call('EXISTS', KEYS[2]) == 1 then
-  local queue = new_queue(KEYS[2], KEYS[3], ARGV[4])
+  local queue = new_queue(KEYS[2])
   if ARGV[3] ~= '' then
     queue.leave(ARGV[3])
   end
   queue.wake(queue.first(now))
 end
-return {held and 1 or 0}
+return held and 1 or 0

@@ -11,13 +11,14 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// flight is a script on its way to the server and back. Its reply and err are valid once done is closed.
+// flight is a script on its way to the server and back. Its reply and err are valid once it has landed.
 type flight struct {
 	call    rediscall.Call
-	limited context.Context // ends when the budget does
-	cancel  context.CancelFunc
+	limited context.Context    // ends when the budget does
+	cancel  context.CancelFunc // nil where limited is own
+	own     deadline
 
-	done  chan struct{}
+	done  chan struct{} // nil if it has landed before anybody has it
 	reply []int64
 	err   error
 }
@@ -34,35 +35,46 @@ func (s *Store) launch(ctx context.Context, script rediscall.Script, words []any
 }
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
-	f := &flight{done: make(chan struct{})}
-	f.limited, f.cancel = within(ctx, budget)
-	f.call = rediscall.Call{Package: "redislock", Client: s.client, Script: script, Words: words, MayRepeat: true}
+	f := &flight{}
+	f.within(ctx, budget)
+	f.call = rediscall.Call{Package: "redislock", Client: s.client, Script: script, Words: words, MayRepeat: true, Lone: true}
 	if s.prompt != nil && budget == s.budget {
 		f.call.Client = s.prompt
 		f.fly()
-	} else {
-		go f.fly()
+		return f
 	}
+	f.done = make(chan struct{})
+	go func() {
+		defer close(f.done)
+		f.fly()
+	}()
 	return f
 }
 
-// within is ctx with a budget.
-func within(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
+// within gives the flight ctx with a budget.
+func (f *flight) within(ctx context.Context, budget time.Duration) {
 	if ctx.Done() != nil {
-		return context.WithTimeout(ctx, budget)
+		f.limited, f.cancel = context.WithTimeout(ctx, budget)
+		return
 	}
-	d := &deadline{Context: ctx, at: time.Now().Add(budget)}
-	return d, d.cancel
+	f.own.Context, f.own.at = ctx, time.Now().Add(budget)
+	f.limited = &f.own
 }
 
-func (f *flight) fly() {
-	defer close(f.done)
-	f.reply, f.err = f.call.Run(f.limited)
+// end frees what the budget needs.
+func (f *flight) end() {
+	if f.cancel == nil {
+		f.own.cancel()
+	} else {
+		f.cancel()
+	}
 }
+
+func (f *flight) fly() { f.reply, f.err = f.call.Run(f.limited) }
 
 // wait returns the reply, or an error once ctx or the budget ends.
 func (f *flight) wait(ctx context.Context) ([]int64, error) {
-	defer f.cancel()
+	defer f.end()
 	if f.landed() {
 		return f.result(ctx)
 	}
@@ -84,6 +96,9 @@ func (f *flight) result(ctx context.Context) ([]int64, error) {
 }
 
 func (f *flight) landed() bool {
+	if f.done == nil {
+		return true
+	}
 	select {
 	case <-f.done:
 		return true
@@ -111,7 +126,9 @@ const settleTimeout = 10 * time.Second
 // landed, so that it is not overtaken.
 func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
 	s.behind.Go(func() {
-		<-f.done
+		if f.done != nil {
+			<-f.done
+		}
 		s.release(context.WithoutCancel(ctx), c)
 	})
 }

@@ -90,10 +90,15 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	}
 	k := s.keys(c)
 	var words []any
-	if c.Limit == 0 {
-		words = []any{nil, nil, 4, k.held, k.token, k.queue, k.alive, c.ID, c.Outer, c.Lease.Milliseconds(), c.Waiter, s.inbox.channels}
-	} else {
-		words = []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), c.Waiter, s.inbox.channels}
+	switch {
+	case c.Limit > 0:
+		words = []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), c.Waiter}
+	case c.Outer != "":
+		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter, c.Outer}
+	case c.Waiter != "":
+		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter}
+	default:
+		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds()}
 	}
 	f := s.launch(ctx, s.scriptsOf(c).acquire, words)
 	reply, err := f.wait(ctx)
@@ -119,6 +124,9 @@ func (s *Store) check(ctx context.Context, c lock.Claim) error {
 
 // answer reads the reply of an acquiring script.
 func answer(c lock.Claim, reply []int64) (lock.Answer, error) {
+	if len(reply) == 1 && c.Limit == 0 {
+		return lock.Answer{Held: true, Token: reply[0], Left: c.Lease}, nil
+	}
 	want := 3
 	if c.Limit == 0 {
 		want = 4
@@ -167,8 +175,30 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 
 // Release returns within the budget, or once ctx is done. Where that leaves open whether c is released, it is tried on for
 // ten seconds.
+//
+// A lock's hold is ended by one command without a script. The script follows where that tells of somebody who waits,
+// or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
-	f := s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c))
+	if c.Limit > 0 || c.Waiter != "" {
+		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)))
+	}
+	f := s.launch(ctx, rediscall.Script{}, []any{"hdel", s.keys(c).held, c.ID, "!" + c.ID})
+	fields, err := s.conclude(ctx, c, f)
+	if err != nil || fields == 1 {
+		return err == nil, err
+	}
+	held, err := s.finish(ctx, c, s.launch(ctx, s.locks.release, s.releaseWords(c)))
+	return held || err == nil && (fields > 0 || f.call.Repeated()), err
+}
+
+// finish is Release by a script that is under way.
+func (s *Store) finish(ctx context.Context, c lock.Claim, f *flight) (bool, error) {
+	held, err := s.conclude(ctx, c, f)
+	return err == nil && (held == 1 || f.call.Repeated()), err
+}
+
+// conclude returns the one integer that a release answers with, and settles c where there is none.
+func (s *Store) conclude(ctx context.Context, c lock.Claim, f *flight) (int64, error) {
 	reply, err := f.wait(ctx)
 	if err == nil && len(reply) != 1 {
 		err = errReply(reply)
@@ -177,17 +207,20 @@ func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
 		if mayPass(err) {
 			s.settle(ctx, f, c)
 		}
-		return false, err
+		return 0, err
 	}
-	return reply[0] == 1 || f.call.Repeated(), nil
+	return reply[0], nil
 }
 
 func (s *Store) releaseWords(c lock.Claim) []any {
 	k := s.keys(c)
-	if c.Limit == 0 {
-		return []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Waiter, s.inbox.channels}
+	switch {
+	case c.Limit > 0:
+		return []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Waiter}
+	case c.Waiter != "":
+		return []any{nil, nil, 2, k.held, k.queue, c.ID, c.Waiter}
 	}
-	return []any{nil, nil, 3, k.held, k.queue, k.alive, c.ID, c.Cost, c.Waiter, s.inbox.channels}
+	return []any{nil, nil, 2, k.held, k.queue, c.ID}
 }
 
 // open says whether an error leaves open what became of a claim.
