@@ -14,6 +14,12 @@
 // [*redis.Client] or a [*redis.ClusterClient]. It closes none of them. Without any it fails: counts that are not shared between
 // instances are chosen in words, with [InProcess] or [Embedded].
 //
+// # Where the locks are
+//
+// What limits of kind concurrency and lock hold is kept in a [lock.Store] that the app has; else in a [*redislock.Store]; else
+// in one that Module opens over the client above, and closes when the app stops. [InProcess] and [Embedded] provide one. An app
+// that has a store.Store and none of these fails at its start where a limit needs one, and says what to provide.
+//
 // # The limiter's options
 //
 // All are optional, and come from the graph: [Options], a [*slog.Logger], and any number of [ratelimit.Observer] in the

@@ -66,6 +66,16 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	for _, o := range in.Observers {
 		opts = append(opts, ratelimit.WithObserver(o))
 	}
+	locks, closing, err := in.From.locks()
+	if err != nil && slices.ContainsFunc(in.Policies, holds) {
+		return nil, err
+	}
+	if locks != nil {
+		opts = append(opts, ratelimit.WithLocks(locks))
+	}
+	if closing != nil {
+		in.Lifecycle.Append(fx.StopHook(closing))
+	}
 	l, err := ratelimit.New(s, append(opts, in.Options...)...)
 	if err != nil {
 		return nil, err
@@ -75,6 +85,11 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	}
 	in.Lifecycle.Append(fx.StartHook(l.Check))
 	return l, nil
+}
+
+// holds reports whether a limit of p holds something while a call runs.
+func holds(p *rules.Policy) bool {
+	return slices.ContainsFunc(p.Limits, func(l rules.Limit) bool { return l.Kind.Holds() })
 }
 
 // check reports the policies that do not stand beside each other.

@@ -8,12 +8,14 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/rlgen/rlgen/ratelimit/embedded"
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// sources are what an app may have to keep counts in.
+// sources are what an app may have to keep counts and locks in.
 type sources struct {
 	fx.In
 
@@ -22,6 +24,9 @@ type sources struct {
 	Universal redis.UniversalClient `optional:"true"`
 	Client    *redis.Client         `optional:"true"`
 	Cluster   *redis.ClusterClient  `optional:"true"`
+
+	Locks      lock.Store       `optional:"true"`
+	RedisLocks *redislock.Store `optional:"true"`
 }
 
 var (
@@ -52,6 +57,34 @@ func (s sources) store() (store.Store, error) {
 	return nil, errNoStore
 }
 
+// locks returns the store of locks that the app means, and what closes it where it is not the app's own. It is nil where the app has
+// nothing that one could be made of.
+func (s sources) locks() (lock.Store, func() error, error) {
+	switch {
+	case s.Locks != nil:
+		return s.Locks, nil, nil
+	case s.RedisLocks != nil:
+		return s.RedisLocks, nil, nil
+	case s.Universal != nil:
+		return locksOver(s.Universal)
+	case s.Client != nil && s.Cluster != nil:
+		return nil, nil, errTwoClients
+	case s.Client != nil:
+		return locksOver(s.Client)
+	case s.Cluster != nil:
+		return locksOver(s.Cluster)
+	}
+	return nil, nil, nil
+}
+
+func locksOver(client redis.UniversalClient) (lock.Store, func() error, error) {
+	s, err := redislock.New(client)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
 func over(client redis.UniversalClient) (store.Store, error) {
 	s, err := redisstore.New(client)
 	if err != nil {
@@ -60,13 +93,16 @@ func over(client redis.UniversalClient) (store.Store, error) {
 	return s, nil
 }
 
-// InProcess provides the [store.Store] of a program that runs as one instance: the counts are the process's own, and end
-// with it.
-var InProcess = fx.Module("ratelimit.inprocess", fx.Provide(func() store.Store { return memstore.New() }))
+// InProcess provides the [store.Store] and the [lock.Store] of a program that runs as one instance: counts and locks are the
+// process's own, and end with it.
+var InProcess = fx.Module("ratelimit.inprocess", fx.Provide(
+	func() store.Store { return memstore.New() },
+	func() lock.Store { return lock.NewMemory() },
+))
 
-// Embedded provides a [store.Store] over a Redis inside the process, for trying out and tests, and the *[embedded.Server]
-// itself. The server says once, at its start, that it is not for production; it is closed when the app stops.
-var Embedded = fx.Module("ratelimit.embedded", fx.Provide(startEmbedded, embeddedStore))
+// Embedded provides a [store.Store] and a [lock.Store] over a Redis inside the process, for trying out and tests, and the
+// *[embedded.Server] itself. The server says once, at its start, that it is not for production; it is closed when the app stops.
+var Embedded = fx.Module("ratelimit.embedded", fx.Provide(startEmbedded, embeddedStore, embeddedLocks))
 
 type embeddedIn struct {
 	fx.In
@@ -89,3 +125,12 @@ func startEmbedded(in embeddedIn) (*embedded.Server, error) {
 }
 
 func embeddedStore(server *embedded.Server) (store.Store, error) { return over(server.Client()) }
+
+func embeddedLocks(lc fx.Lifecycle, server *embedded.Server) (lock.Store, error) {
+	s, closing, err := locksOver(server.Client())
+	if err != nil {
+		return nil, err
+	}
+	lc.Append(fx.StopHook(closing))
+	return s, nil
+}

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// New returns a limiter that counts inside the process, on a clock that the test holds. It panics if an option is
-// not valid.
+// New returns a limiter that counts inside the process, on a clock that the test holds, and keeps locks and what is in flight inside the
+// process too, by leases in real time. It panics if an option is not valid.
 func New(opts ...ratelimit.Option) (*ratelimit.Limiter, *Clock) {
 	clock := new(Clock)
-	return limiter(memstore.New(memstore.WithClock(clock.Now)), opts), clock
+	return limiter(memstore.New(memstore.WithClock(clock.Now)), lock.NewMemory(), opts), clock
 }
 
 // AllowAll returns a limiter that has room for every call; what remains is always the whole count. Calls that fail before any limit
@@ -24,7 +25,7 @@ func New(opts ...ratelimit.Option) (*ratelimit.Limiter, *Clock) {
 func AllowAll(opts ...ratelimit.Option) *ratelimit.Limiter {
 	return limiter(answering(func(req store.Request, i int) store.RuleOutcome {
 		return store.RuleOutcome{Remaining: req.Rules[i].Count}
-	}), opts)
+	}), new(granting), opts)
 }
 
 // DenyAll returns a limiter that denies every call, each rule of each limit with retryAfter, which is more than 0; nothing
@@ -36,7 +37,7 @@ func DenyAll(retryAfter time.Duration, opts ...ratelimit.Option) *ratelimit.Limi
 	}
 	return limiter(answering(func(store.Request, int) store.RuleOutcome {
 		return store.RuleOutcome{RetryAfter: retryAfter, ResetAfter: retryAfter}
-	}), opts)
+	}), &refusing{left: retryAfter}, opts)
 }
 
 // Failing returns a limiter whose store cannot decide, with errors of class: with [store.Unavailable] each limit does what its
@@ -50,12 +51,12 @@ func DenyAll(retryAfter time.Duration, opts ...ratelimit.Option) *ratelimit.Limi
 // It panics if an option is not valid.
 func Failing(class store.Class, opts ...ratelimit.Option) *ratelimit.Limiter {
 	silent := ratelimit.WithLogger(slog.New(slog.DiscardHandler))
-	return limiter(failing(class), append([]ratelimit.Option{silent}, opts...))
+	return limiter(failing(class), &failingLocks{failing: failing(class)}, append([]ratelimit.Option{silent}, opts...))
 }
 
-func limiter(s store.Store, opts []ratelimit.Option) *ratelimit.Limiter {
+func limiter(s store.Store, locks lock.Store, opts []ratelimit.Option) *ratelimit.Limiter {
 	nobodyWaits := ratelimit.WithMaxWaiters(0)
-	l, err := ratelimit.New(s, append([]ratelimit.Option{nobodyWaits}, opts...)...)
+	l, err := ratelimit.New(s, append([]ratelimit.Option{nobodyWaits, ratelimit.WithLocks(locks)}, opts...)...)
 	if err != nil {
 		panic("ratelimittest: " + err.Error())
 	}

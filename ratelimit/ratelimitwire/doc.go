@@ -14,5 +14,6 @@
 //	}
 //
 // The client is the app's: nothing here closes it. An app with a [store.Store] of its own, in process or of another making, builds
-// with [ProvideLimiter] alone in place of [Set].
+// with [ProvideLimiter] alone in place of [Set], or with [ProvideLimiterWithLocks] and a [lock.Store] where a limit is of kind
+// concurrency or lock.
 package ratelimitwire

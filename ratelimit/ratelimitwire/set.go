@@ -5,15 +5,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // Set makes a *[ratelimit.Limiter] from the app's [redis.UniversalClient].
-var Set = wire.NewSet(ProvideStore, ProvideLimiter)
+var Set = wire.NewSet(ProvideStore, ProvideLocks, ProvideLimiterWithLocks)
 
 // SetWithOptions makes a *[ratelimit.Limiter] from the app's [redis.UniversalClient] and its [Options].
-var SetWithOptions = wire.NewSet(ProvideStore, ProvideLimiterWithOptions)
+var SetWithOptions = wire.NewSet(ProvideStore, ProvideLocks, ProvideLimiterWithOptions)
 
 // Options configure the limiter of [SetWithOptions].
 type Options []ratelimit.Option
@@ -27,10 +29,32 @@ func ProvideStore(client redis.UniversalClient) (store.Store, error) {
 	return s, nil
 }
 
-// ProvideLimiter returns a limiter over s.
+// ProvideLocks returns a store of locks over client. It listens on a connection of its own once a call has waited, until the process
+// ends: a program that is to close it provides a *[redislock.Store] itself, as a [lock.Store], in place of this. Of a *[redis.Ring], which cannot keep locks, it
+// is nil, and limits that need one say so.
+func ProvideLocks(client redis.UniversalClient) (lock.Store, error) {
+	if _, ok := client.(*redis.Ring); ok {
+		return nil, nil
+	}
+	s, err := redislock.New(client)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ProvideLimiter returns a limiter over s, for programs without limits of kind concurrency and lock.
 func ProvideLimiter(s store.Store) (*ratelimit.Limiter, error) { return ratelimit.New(s) }
 
-// ProvideLimiterWithOptions returns a limiter over s with opts.
-func ProvideLimiterWithOptions(s store.Store, opts Options) (*ratelimit.Limiter, error) {
+// ProvideLimiterWithLocks returns a limiter over s and locks, which may be nil.
+func ProvideLimiterWithLocks(s store.Store, locks lock.Store) (*ratelimit.Limiter, error) {
+	return ProvideLimiterWithOptions(s, locks, nil)
+}
+
+// ProvideLimiterWithOptions returns a limiter over s and locks, which may be nil, with opts.
+func ProvideLimiterWithOptions(s store.Store, locks lock.Store, opts Options) (*ratelimit.Limiter, error) {
+	if locks != nil {
+		opts = append(Options{ratelimit.WithLocks(locks)}, opts...)
+	}
 	return ratelimit.New(s, opts...)
 }

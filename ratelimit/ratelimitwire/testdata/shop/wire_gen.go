@@ -21,7 +21,11 @@ func OverClient(client *redis.Client) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiter(store)
+	lockStore, err := ratelimitwire.ProvideLocks(client)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +41,11 @@ func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Ser
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiterWithOptions(store, opts)
+	lockStore, err := ratelimitwire.ProvideLocks(client)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := ratelimitwire.ProvideLimiterWithOptions(store, lockStore, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +79,12 @@ func Embedded() (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiter(storeStore)
+	lockStore, err := ratelimitwire.ProvideLocks(universalClient)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	limiter, err := ratelimitwire.ProvideLimiterWithLocks(storeStore, lockStore)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
