@@ -88,6 +88,9 @@ var flaws = []flaw{
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
 		`    revert(decision)`, `    local _ = revert`,
 	}, "TestTakenBase"},
+	{"a write that stays when a command for another limit fails", "frame.lua", []string{
+		`if not ok or result == TAKEN then`, `if result == TAKEN then`,
+	}, "TestBucketPermissions"},
 	{"keys that are built in the script", "frame.lua", []string{
 		`key = KEYS[keys]`, `key = KEYS[keys] .. ':log'`,
 	}, "TestClusterDeclaredKeys/PeekChargesNothing"},
