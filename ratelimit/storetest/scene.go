@@ -45,9 +45,9 @@ func (v variant) checks() string {
 		return checks.Value.String()
 	}
 	if v.sameAs != "" && v.burst {
-		return "20"
+		return "12"
 	}
-	return "60"
+	return "30"
 }
 
 // setFlag sets a flag and returns what sets it back.

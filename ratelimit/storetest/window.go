@@ -306,8 +306,8 @@ func testWindowsUnderConcurrency(t *testing.T, s Subject) {
 	} {
 		l.Rules = []rules.Rule{{Count: 50, Window: 366 * 24 * time.Hour}}
 		req := store.NewRequest(&l, fmt.Sprintf("%sconcurrent%v%d", s.Prefix, l.Algorithm, l.Segments), 1)
-		allowed := make(chan store.Receipt, 1000)
-		each(32, 1000, func(int) {
+		allowed := make(chan store.Receipt, 300)
+		each(32, 300, func(int) {
 			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
 			if err != nil {
 				t.Errorf("Take: %v", err)
@@ -316,7 +316,7 @@ func testWindowsUnderConcurrency(t *testing.T, s Subject) {
 			}
 		})
 		if n := len(allowed); n != 50 {
-			t.Errorf("%v: %d of 1,000 calls allowed, want exactly 50", l, n)
+			t.Errorf("%v: %d of 300 calls allowed, want exactly 50", l, n)
 		}
 	}
 }
