@@ -135,7 +135,7 @@ func (p *passUnit) pkg(compiled []string) *packages.Package {
 // importer returns what gives the unit the types of the packages that the pass's files import.
 func (p *passUnit) importer() *importer {
 	imp := newImporter(token.NewFileSet(), nil)
-	imp.given = map[string]*types.Package{}
+	imp.given, imp.givenFset = map[string]*types.Package{}, p.pass.Fset
 	for _, f := range p.pass.Files {
 		for _, spec := range f.Imports {
 			path, err := strconv.Unquote(spec.Path.Value)
@@ -278,8 +278,11 @@ func clausePosition(path string, text []byte) token.Position {
 	return fset.PositionFor(f.Package, false)
 }
 
-// hasElsewhere reports whether a file that the unit does not compile has directives: then a concrete type may have limits
-// that the unit does not know.
+// hasElsewhere reports whether a file that the unit does not compile has directives, or methods that directives hold
+// for: then a concrete type may have limits that the unit does not know.
 func (u *unit) hasElsewhere() bool {
-	return slices.ContainsFunc(u.sources, func(s *source) bool { return s.excluded && mentions(s.text) })
+	limited := limitedElsewhere(u.dir, []*unit{u})
+	return slices.ContainsFunc(u.sources, func(s *source) bool {
+		return s.excluded && (mentions(s.text) || declaresOf(s.ast, limited))
+	})
 }

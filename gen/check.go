@@ -184,6 +184,7 @@ func (s *service) interfaceMethods() {
 		}
 		s.addMethod(fn, s.src)
 	}
+	s.sealVariants()
 	s.sealWith(append(foreign, s.unwritable()...))
 }
 
@@ -215,7 +216,7 @@ func (s *service) concreteMethods() {
 	if len(s.lines) > 0 {
 		all = append(all, s.promotedMethods(named)...)
 	}
-	if len(all) == 0 && len(s.own) == 0 && len(s.lines) > 0 {
+	if len(all) == 0 && len(s.own) == 0 && len(s.lines) > 0 && !s.hasMethodsElsewhere() {
 		u.errorf(s.firstLine(), "directive on %s, which declares no methods, want an interface or a type with methods; put it on the type that has them", s.name())
 	}
 }
@@ -234,6 +235,8 @@ func (s *service) promotedMethods(named *types.Named) []*types.Func {
 		promoted = append(promoted, fn)
 		if len(m.limits) == 0 {
 			s.methods = s.methods[:len(s.methods)-1]
+		} else if !s.steadyPromoted(methods.At(i)) {
+			m.varies = true
 		}
 	}
 	return promoted

@@ -213,7 +213,11 @@ func receiverName(fn *ast.FuncDecl) string {
 	if len(fn.Recv.List) != 1 {
 		return ""
 	}
-	t := fn.Recv.List[0].Type
+	return baseName(fn.Recv.List[0].Type)
+}
+
+// baseName returns the name of a type of the package that an expression is, or points to, or instantiates.
+func baseName(t ast.Expr) string {
 	for {
 		switch x := t.(type) {
 		case *ast.ParenExpr:

@@ -113,6 +113,7 @@ func checkAll(sink *findings, units []*unit) []*service {
 		u.checkWarnings()
 		services = append(services, u.services...)
 	}
+	checkVariants(services)
 	checkBetween(sink, services)
 	return services
 }

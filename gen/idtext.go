@@ -3,6 +3,7 @@ package gen
 import (
 	"go/constant"
 	"go/types"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,11 +32,20 @@ func (m *method) checkBy(l *limit) {
 	switch {
 	case form == noText:
 		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
+	case m.idVaries(l.by.typ):
+		m.refuse(l, "by", "by=%s has type %s, which is declared in %s and may be another in other builds, want a type that is one wherever %s is; write a conversion or a call that makes a string of it",
+			l.By, name, filepath.Base(m.service.unit.position(declarationOf(l.by.typ).Pos()).Filename), m.service.name())
 	case tooLarge(l.by):
 		m.refuse(l, "by", "by=%s is too large, want an integer of 64 bits", l.By)
 	case l.Whose() == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer && form != byInterface:
 		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
 	}
+}
+
+// idVaries reports whether an id's type is another in some builds that have the method's wrapper.
+func (m *method) idVaries(t types.Type) bool {
+	obj := declarationOf(t)
+	return obj != nil && m.src != nil && m.service.unit.variesFrom(m.src, obj)
 }
 
 // tooLarge reports whether the expression is a constant that no type of integers has.

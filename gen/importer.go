@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/build/constraint"
 	goimporter "go/importer"
 	"go/parser"
 	"go/scanner"
@@ -29,15 +30,17 @@ const (
 // importer gives types to the packages that a load listed. What is generated for, what imports such a package, and
 // what has no export data is checked from its source, declarations only; all else is read from export data.
 type importer struct {
-	fset     *token.FileSet
-	checked  map[string]*types.Package // by packages' ID
-	exports  types.Importer            // of what is read from export data
-	byPath   map[string]*packages.Package
-	fromText map[string]bool           // by ID, memo of needsSource
-	faults   []Finding                 // of packages that nothing is generated for
-	units    map[string]*unit          // by ID: what is generated for
-	given    map[string]*types.Package // by import path: what the caller has types of
-	limited  map[string]map[int]bool   // by file: memo of limitsElsewhere
+	fset      *token.FileSet
+	checked   map[string]*types.Package // by packages' ID
+	exports   types.Importer            // of what is read from export data
+	byPath    map[string]*packages.Package
+	fromText  map[string]bool              // by ID, memo of needsSource
+	faults    []Finding                    // of packages that nothing is generated for
+	units     map[string]*unit             // by ID: what is generated for
+	given     map[string]*types.Package    // by import path: what the caller has types of
+	givenFset *token.FileSet               // of the types that are given
+	limited   map[string]map[int]bool      // by file: memo of limitsElsewhere
+	builds    map[string][]constraint.Expr // by file: memo of buildExprs
 }
 
 func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
@@ -48,6 +51,7 @@ func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
 		fromText: map[string]bool{},
 		units:    map[string]*unit{},
 		limited:  map[string]map[int]bool{},
+		builds:   map[string][]constraint.Expr{},
 	}
 	imp.exports = goimporter.ForCompiler(fset, "gc", imp.openExports)
 	for _, p := range roots {
@@ -59,6 +63,14 @@ func newImporter(fset *token.FileSet, roots []*packages.Package) *importer {
 		}
 	})
 	return imp
+}
+
+// foreignPosition returns a place in what the units import.
+func (imp *importer) foreignPosition(pos token.Pos) token.Position {
+	if imp.givenFset != nil {
+		return imp.givenFset.PositionFor(pos, false)
+	}
+	return imp.fset.PositionFor(pos, false)
 }
 
 // needsSource reports whether p is checked from its source.

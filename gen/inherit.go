@@ -160,7 +160,7 @@ func (u *unit) checkInherited(s *service, m *method) {
 
 // limitsElsewhere reports whether the source that declares an interface's method has a directive for it.
 func (imp *importer) limitsElsewhere(fn *types.Func) bool {
-	pos := imp.fset.PositionFor(fn.Pos(), false)
+	pos := imp.foreignPosition(fn.Pos())
 	if pos.Filename == "" {
 		return false
 	}

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"go/ast"
+	"go/build"
 	"go/build/constraint"
 	"go/parser"
 	"go/token"
@@ -178,7 +179,7 @@ func (p platform) has(tag string) bool {
 	switch {
 	case tag == "cgo":
 		return p.cgo == "1"
-	case tag == p.goos, tag == p.goarch, tag == "gc", strings.HasPrefix(tag, "go1."):
+	case tag == p.goos, tag == p.goarch, tag == "gc", slices.Contains(build.Default.ReleaseTags, tag):
 		return true
 	case tag == "linux":
 		return p.goos == "android"
@@ -200,16 +201,30 @@ func (l *loader) elsewhere(dirs []*directory, units []*unit) ([]*unit, error) {
 		u.compiled(compiled)
 	}
 	var more []*unit
-	for _, d := range dirs {
+	each := func(d *directory, wanted func(path string) bool) error {
 		for _, path := range slices.Sorted(maps.Keys(d.files)) {
-			if !d.hit || compiled[path] || slices.Contains(d.generated, path) || !mentions(d.files[path]) {
+			if !d.hit || compiled[path] || slices.Contains(d.generated, path) || !wanted(path) {
 				continue
 			}
 			found, err := l.compile(d, path, compiled)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			more = append(more, found...)
+		}
+		return nil
+	}
+	for _, d := range dirs {
+		if err := each(d, func(path string) bool { return mentions(d.files[path]) }); err != nil {
+			return nil, err
+		}
+		limited := limitedElsewhere(d, append(units, more...))
+		err := each(d, func(path string) bool {
+			file, _ := parser.ParseFile(token.NewFileSet(), path, d.files[path], parser.SkipObjectResolution)
+			return len(limited) > 0 && file != nil && declaresOf(file, limited)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return more, nil

@@ -11,6 +11,8 @@ type seal struct {
 	typ types.Type
 	// alias is the name under which it is embedded, so that no other package sees the field.
 	alias string
+	// varies is set where its methods are not the same in all builds.
+	varies bool
 }
 
 // sealWith finds what brings the unexported methods of other packages, one type for each of them: the innermost that the
@@ -21,6 +23,9 @@ func (s *service) sealWith(fns []*types.Func) {
 		if !s.sealed(fn) {
 			s.seals = append(s.seals, &seal{typ: s.unit.sealer(s.obj.Type(), fn)})
 		}
+	}
+	if len(fns) == 0 {
+		return
 	}
 	for _, fn := range fns {
 		n := 0
@@ -116,7 +121,11 @@ func (w *writer) sealTypes(p *wrapperPlan, t *typeScope) string {
 		if seal.typ == p.service.obj.Type() {
 			text = p.service.name() + args
 		}
-		w.printf("// %s is embedded for methods that no type of this package can declare.\n", seal.alias)
+		why := "no type of this package can declare"
+		if seal.varies {
+			why = "differ between builds"
+		}
+		w.printf("// %s is embedded for methods that %s.\n", seal.alias, why)
 		w.printf("type %s%s = %s\n\n", seal.alias, decl, text)
 		fields += seal.alias + args + "\n"
 	}

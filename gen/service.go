@@ -47,12 +47,14 @@ type method struct {
 	pos     token.Pos
 	// promoted is set where a concrete type has the method from what it embeds.
 	promoted bool
-	limits   []*limit // empty where the wrapper only passes the call on
-	ctx      int      // index of the parameter that has the context, -1 if none has
-	from     *service // whose limits an interface's method has from what it embeds, nil for those of its own
-	carried  carriage // how it has it
-	err      int      // index of the result that carries a denial, -1 if none does
-	zero     bool     // a denied call returns zero values
+	// varies is set where some builds that have the service may not have the method.
+	varies  bool
+	limits  []*limit // empty where the wrapper only passes the call on
+	ctx     int      // index of the parameter that has the context, -1 if none has
+	from    *service // whose limits an interface's method has from what it embeds, nil for those of its own
+	carried carriage // how it has it
+	err     int      // index of the result that carries a denial, -1 if none does
+	zero    bool     // a denied call returns zero values
 }
 
 // limit is one limit of a method.
