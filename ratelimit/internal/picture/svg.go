@@ -76,7 +76,7 @@ func (p panel) draw(b *bytes.Buffer) {
 	fmt.Fprintf(b, "<path class=\"axis\" d=\"M%d %dH%d\"/><path class=\"axis\" d=\"M%d %dH%d\"/>\n", left, callsBase, width-right, left, levelBase, width-right)
 	passed := 0
 	for _, c := range p.calls {
-		if c.allowed {
+		if c.allowed && c.goesOn < length {
 			passed++
 		}
 	}
