@@ -63,7 +63,12 @@ local function read_limit()
   return limit
 end
 
+-- read_decision returns the next decision, nil if there is none. It alone asks how far the ARGV are read: the Lua of
+-- miniredis lets functions and the text around them see different values of a local once a pcall has caught an error.
 local function read_decision()
+  if at > #ARGV then
+    return nil
+  end
   local limits = {}
   local decision = {
     back = ARGV[at] == '1', detail = ARGV[at + 1] == '1', base = ARGV[at + 2], at = ARGV[at + 3] + 0, limits = limits,
@@ -203,6 +208,6 @@ end
 while decision do
   local ok, status = pcall(decide, decision)
   answer(decision, ok and status or FAILED)
-  decision = at <= #ARGV and read_decision()
+  decision = read_decision()
 end
 return reply
