@@ -5,6 +5,7 @@ import (
 	"errors"
 	"go/ast"
 	"go/token"
+	"regexp"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -123,16 +124,36 @@ func (u *unit) orphan(d *directive, o owner) {
 func surroundings(d *directive) owner {
 	for _, decl := range d.src.ast.Decls {
 		if decl.Pos() <= d.pos && d.pos < decl.End() {
-			return inside(decl, d.pos)
+			return d.inside(decl)
 		}
 	}
 	if prev := d.sameLine(); prev != "" {
 		return owner{what: "behind " + prev + ", at the end of its line", mend: "put it above"}
 	}
-	if next := nextName(d.src.ast, d.pos); next != nil {
+	switch next, last := nextName(d.src.ast, d.pos); {
+	case d.pos < d.src.ast.Package:
+		return owner{what: "above the package clause"}
+	case d.behindCode():
+		return behindCode
+	case next != nil:
 		return detached(next)
+	case last:
+		return owner{what: "behind the last declaration of the file"}
 	}
-	return owner{what: "behind the last declaration of the file"}
+	return owner{what: "on nothing", mend: "what follows is no method and no type"}
+}
+
+// behindCode is the owner of a comment that stands at the end of a line of code which has no place for it.
+var behindCode = owner{what: "behind code, at the end of its line", mend: "put it above what it is for"}
+
+var generalComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
+// behindCode reports whether code stands before the directive on its line.
+func (d *directive) behindCode() bool {
+	at := int(d.pos - d.src.ast.FileStart)
+	start, _ := lineOf(d.src.text, at)
+	before := generalComment.ReplaceAll(d.src.text[start:at], nil)
+	return len(bytes.TrimSpace(bytes.TrimPrefix(before, []byte("\ufeff")))) > 0
 }
 
 // sameLine returns the name of the function or method whose end stands before the directive on its line.
@@ -156,56 +177,76 @@ func detached(next *ast.Ident) owner {
 
 // inside says where in a declaration a comment stands that documents none of its parts: before the name of a method
 // or a type that follows, if one does.
-func inside(decl ast.Decl, pos token.Pos) owner {
-	if fn, ok := decl.(*ast.FuncDecl); ok {
-		if fn.Body != nil && fn.Body.Pos() <= pos {
-			return owner{what: "inside a function body"}
-		}
-		return owner{what: "inside the signature of " + fn.Name.Name}
-	}
+func (d *directive) inside(decl ast.Decl) owner {
 	var next *ast.Ident
+	var within owner
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.TypeSpec:
-			if n.Pos() > pos && next == nil {
+			if n.Pos() > d.pos && next == nil {
 				next = n.Name
 			}
 		case *ast.InterfaceType:
-			if n.End() <= pos || pos < n.Pos() {
+			if n.End() <= d.pos || d.pos < n.Pos() {
 				return false
 			}
 			for _, field := range n.Methods.List {
-				if field.Pos() > pos && len(field.Names) > 0 && next == nil {
+				switch {
+				case len(field.Names) == 0:
+				case field.Pos() > d.pos && next == nil:
 					next = field.Names[0]
+				case field.Pos() <= d.pos && d.pos < field.End():
+					within = inSignature(field.Names[0])
 				}
 			}
+		case *ast.BlockStmt:
+			if n.Pos() <= d.pos && d.pos < n.End() {
+				within = owner{what: "inside a function body"}
+			}
+		case *ast.FuncDecl:
+			within = inSignature(n.Name)
 		}
 		return true
 	})
-	if next == nil {
+	gen, _ := decl.(*ast.GenDecl)
+	switch {
+	case within.what != "":
+		return within
+	case gen.Tok != token.TYPE:
+		return owner{what: "inside a declaration of " + gen.Tok.String()}
+	case d.behindCode():
+		return behindCode
+	case next == nil:
 		return owner{what: "behind the last method or type of a declaration"}
 	}
 	return detached(next)
 }
 
-// nextName returns the name of the declaration that follows pos.
-func nextName(f *ast.File, pos token.Pos) *ast.Ident {
+func inSignature(name *ast.Ident) owner {
+	return owner{what: "inside the signature of " + name.Name, mend: "put it above"}
+}
+
+// nextName returns the name of the declaration that follows pos, nil if it is no method and no type, and whether it is
+// none at all.
+func nextName(f *ast.File, pos token.Pos) (name *ast.Ident, last bool) {
 	for _, decl := range f.Decls {
 		if decl.Pos() < pos {
 			continue
 		}
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
-			return decl.Name
+			return decl.Name, false
 		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				if spec, ok := spec.(*ast.TypeSpec); ok {
-					return spec.Name
-				}
+			if len(decl.Specs) == 0 {
+				continue
+			}
+			if spec, ok := decl.Specs[0].(*ast.TypeSpec); ok {
+				return spec.Name, false
 			}
 		}
+		return nil, false
 	}
-	return nil
+	return nil, true
 }
 
 // receiverName returns the name of the type that a method's receiver has, empty if it has none.

@@ -81,7 +81,7 @@ func hintBy(t types.Type, text string) string {
 		return "; call it"
 	}
 	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
-		return "; let " + param.Obj().Name() + " be constrained to types with text, such as ~string | ~int, or count by something else"
+		return "; let " + param.Obj().Name() + " be constrained to types whose text is made in one way, such as ~string or ~int | ~int64, or count by something else"
 	}
 	if _, ok := t.Underlying().(*types.Interface); ok {
 		return "; write what tells callers apart, such as a method of it that returns a string"
