@@ -56,10 +56,10 @@ func isExact(comment string) bool {
 
 var (
 	// The words for the namespace, as people write them.
-	namespaceWord = `(?i:rate[-_ :]?limit(?:er|s|ing)?|rlgen)`
+	namespaceWord = `(?i:rate[-_ :./–—]?limit(?:er|s|ing)?|rlgen)`
 
-	// What some put before the word: bullets, marks of other tools, quotes, another slash.
-	sigils = `(?:(?:[-+@#!>*/"'` + "`" + `(\[{]|[–—•])+` + blanks + `)*`
+	// What some put before the word: bullets, marks of other tools, quotes, another slash, any other mark.
+	sigils = `(?:[\pP\pS]+` + blanks + `)*`
 
 	// A line that may be a mangled directive: blanks, what stands before the word, the word, what stands between
 	// word and name, the name, and the rest.
@@ -69,8 +69,8 @@ var (
 		`([\pL\pN_-]*)(.*)$`)
 
 	// The same behind another tool's word: "nolint:ratelimit:user", "rlgen:ratelimit user".
-	prefixed = regexp.MustCompile(`(?s)^(` + blanks + `)(` + sigils + `[A-Za-z]{2,12}:)` +
-		`((?i:rate[-_ :]?limit(?:er|s|ing)?))` +
+	prefixed = regexp.MustCompile(`(?s)^(` + blanks + `)(` + sigils + `[A-Za-z]{1,12}:)` +
+		`((?i:rate[-_ :./–—]?limit(?:er|s|ing)?))` +
 		`(` + blanks + `[:：=./;,_(\[-]+` + blanks + `|` + blank + `+)` +
 		`([\pL\pN_-]*)(.*)$`)
 
@@ -270,7 +270,7 @@ func (c *candidate) near() bool {
 	case c.prefix:
 		return c.known && (args || bare && colon)
 	case !c.alike():
-		return c.known && (args || tight && bare)
+		return c.known && (args || tight && bare) || tight && sure && c.sep == ":"
 	case next:
 		return c.known || own && tight && aName.MatchString(c.name+c.rest) || sure || c.meant != "" && (bare || argument.MatchString(c.rest))
 	case colon:
@@ -283,7 +283,7 @@ func (c *candidate) near() bool {
 // alike reports whether the word is "ratelimit" or another for the same thing, and not just a word of similar letters.
 func (c *candidate) alike() bool {
 	word := strings.ToLower(c.word)
-	return word == "rlgen" || strings.HasPrefix(strings.NewReplacer("-", "", "_", "", " ", "").Replace(word), "ratelimit")
+	return word == "rlgen" || strings.HasPrefix(strings.NewReplacer("-", "", "_", "", " ", "", ".", "", "/", "", "–", "", "—", "", ":", "").Replace(word), "ratelimit")
 }
 
 // isRule reports whether a rule stands where the name ought to.
