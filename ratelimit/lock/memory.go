@@ -105,7 +105,9 @@ func (m *Memory) Acquire(ctx context.Context, c Claim) (Answer, error) {
 	}
 	if c.Waiter != "" {
 		p.stand(c.Waiter, now)
-		m.wake(p)
+		if !p.next(c.Waiter) { // it knows itself that it asks
+			m.wake(p)
+		}
 	}
 	return Answer{Left: p.left(now), First: c.Waiter != "" && p.next(c.Waiter)}, nil
 }

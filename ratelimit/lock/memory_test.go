@@ -1,8 +1,11 @@
 package lock_test
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
@@ -17,6 +20,39 @@ func TestMemory(t *testing.T) {
 		return &locktest.Bench{
 			Store: m,
 			Pass:  func(_ testing.TB, _ string, d time.Duration) { passed.Add(int64(d)) },
+		}
+	})
+}
+
+// asked counts how often its store is asked.
+type asked struct {
+	*lock.Memory
+	times int
+}
+
+func (a *asked) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	a.times++
+	return a.Memory.Acquire(ctx, c)
+}
+
+// Who waits alone is not woken by its own asking.
+func TestMemoryWaiterSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &asked{Memory: lock.NewMemory()}
+		locks, err := lock.New(store, lock.WithWait(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, hold, err := locks.Lock(t.Context(), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Unlock()
+		if _, _, err := locks.Lock(t.Context(), "it"); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("Lock = %v, want ErrBusy", err)
+		}
+		if store.times > 30 {
+			t.Errorf("the store was asked %d times in 10s, want about two times a second at most", store.times)
 		}
 	})
 }
