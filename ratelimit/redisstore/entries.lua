@@ -22,13 +22,14 @@
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
 
--- load reads the string. One that has anything but entries is another program's: the server is made to refuse it as
+-- load reads the string into entries: those that have not ended by their tags, and the tags in their order. One that has anything but entries is another program's: the server is made to refuse it as
 -- it refuses a key of another type.
 local function load(limit, now)
-  local old, tags, entries = redis.call('GET', limit.key), {}, {}
-  limit.old, limit.tags, limit.entries = old, tags, entries
-  for _, rule in ipairs(limit.rules) do
-    rule.tag = letter .. rule.span
+  local old, entries = redis.call('GET', limit.key), {}
+  limit.old, limit.entries = old, entries
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
+    rule.tag = letter .. rule.tag
     if steps.apart then
       rule.tag = rule.tag .. '/' .. integer(limit.option)
     end
@@ -41,7 +42,7 @@ local function load(limit, now)
     if tag then
       ends = ends + 0
       if ends > now then
-        tags[1], entries[tag] = tag, {ends = ends, body = body}
+        entries[1], entries[tag] = tag, {ends = ends, body = body}
       end
       return
     end
@@ -51,7 +52,7 @@ local function load(limit, now)
     length = length + #whole
     ends = ends + 0
     if ends > now then
-      tags[#tags + 1], entries[tag] = tag, {ends = ends, body = body}
+      entries[#entries + 1], entries[tag] = tag, {ends = ends, body = body}
     end
   end
   if length ~= #old then
@@ -62,7 +63,7 @@ end
 -- text returns the string and when the last of its entries ends.
 local function text(limit)
   local value, last = '', 0
-  for _, tag in ipairs(limit.tags) do
+  for _, tag in ipairs(limit.entries) do
     local entry = limit.entries[tag]
     if entry then
       if value ~= '' then
@@ -84,10 +85,13 @@ local function probe(limit, now)
   if cost == 0 then
     return true
   end
-  for _, rule in ipairs(limit.rules) do
-    rule.retry, rule.delay = steps.ask(limit.entries[rule.tag], rule, cost, now, limit.option)
-    if rule.retry ~= 0 then
-      allowed = false
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
+    local retry, delay = steps.ask(limit.entries[rule.tag], rule, cost, now, limit.option)
+    if retry ~= 0 then
+      rule.retry, allowed = retry, false
+    elseif delay then
+      rule.delay = delay
     end
   end
   return allowed
@@ -98,11 +102,12 @@ local function charge()
 end
 
 local function settle(limit, now)
-  local tags, entries = limit.tags, limit.entries
-  for _, rule in ipairs(limit.rules) do
+  local entries = limit.entries
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
     local entry = entries[rule.tag]
     if not entry then
-      tags[#tags + 1] = rule.tag
+      entries[#entries + 1] = rule.tag
     end
     entries[rule.tag] = steps.charge(entry, rule, limit.cost, now, limit.option)
   end
@@ -111,46 +116,50 @@ local function settle(limit, now)
   limit.written = true
 end
 
-local function revert(limit)
-  if not limit.written then
-    return
-  end
-  if limit.old then
-    redis.call('SET', limit.key, limit.old, 'KEEPTTL')
-  else
-    redis.call('PEXPIRE', limit.key, 0)
-  end
-end
-
-local function discharge(limit, _, at, now)
-  load(limit, now)
-  if limit.cost == 0 then
-    return
-  end
-  for _, rule in ipairs(limit.rules) do
-    local entry = limit.entries[rule.tag]
-    if entry then
-      limit.entries[rule.tag] = steps.back(entry, rule, limit.cost, at, now, limit.option)
+-- others makes what few calls need.
+local function others()
+  local function revert(limit)
+    if not limit.written then
+      return
+    end
+    if limit.old then
+      redis.call('SET', limit.key, limit.old, 'KEEPTTL')
+    else
+      redis.call('PEXPIRE', limit.key, 0)
     end
   end
-  local value = text(limit)
-  if not limit.old or value == limit.old then
-    return
-  end
-  if value == '' then
-    redis.call('PEXPIRE', limit.key, 0)
-  else
-    redis.call('SET', limit.key, value, 'KEEPTTL')
-  end
-end
 
-local function describe(limit, now)
-  for _, rule in ipairs(limit.rules) do
-    rule.remaining, rule.reset = steps.describe(limit.entries[rule.tag], rule, now, limit.option)
+  local function discharge(limit, _, at, now)
+    load(limit, now)
+    if limit.cost == 0 then
+      return
+    end
+    for _, rule in ipairs(limit.rules) do
+      local entry = limit.entries[rule.tag]
+      if entry then
+        limit.entries[rule.tag] = steps.back(entry, rule, limit.cost, at, now, limit.option)
+      end
+    end
+    local value = text(limit)
+    if not limit.old or value == limit.old then
+      return
+    end
+    if value == '' then
+      redis.call('PEXPIRE', limit.key, 0)
+    else
+      redis.call('SET', limit.key, value, 'KEEPTTL')
+    end
   end
+
+  local function describe(limit, now)
+    for _, rule in ipairs(limit.rules) do
+      rule.remaining, rule.reset = steps.describe(limit.entries[rule.tag], rule, now, limit.option)
+    end
+  end
+
+  return {revert = revert, discharge = discharge, describe = describe}
 end
 
 return {
-  probe = probe, charge = charge, settle = settle, revert = revert, discharge = discharge, describe = describe,
-  forgetful = true, delays = steps.delays,
+  probe = probe, charge = charge, settle = settle, make_others = others, forgetful = true, delays = steps.delays,
 }

@@ -60,9 +60,10 @@ var flaws = []flaw{
 		`integer(now - window))`, `integer(now - window + 1))`,
 	}, "TestMiniredis/(Model|RateIsKept|RetryAfterIsTight)"},
 	{"members that are times", "sliding_log.lua", []string{
-		`scored[#scored + 1] = member`, `scored[#scored + 1] = score`,
+		`scored[#scored + 1] = integer(unit) .. base`, `scored[#scored + 1] = score`,
 		`'NX', unpack(scored)`, `unpack(scored)`,
-		`if added < limit.cost then`, `if added < 0 then`,
+		`'NX', score, base`, `score, score`,
+		`if added < cost then`, `if added < 0 then`,
 	}, "TestMiniredis/SameMicrosecond"},
 	{"more arguments than Lua unpacks", "sliding_log.lua", []string{
 		`CHUNK = 1000`, `CHUNK = 100000`,
@@ -72,10 +73,9 @@ var flaws = []flaw{
   local wait = math.ceil(missing`,
 	}, "TestMiniredis/RateDoesNotDrift"},
 	{"a denied call that is charged", "frame.lua", []string{
-		`if not probe(decision) then
-    return DENIED`, `if not probe(decision) then
+		`elseif probe(decision) then`, `elseif not probe(decision) then
     charge(decision)
-    return DENIED`,
+  else`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit, now) then
@@ -83,13 +83,15 @@ var flaws = []flaw{
       if limit.cost > 0 and limit.algorithm.charge(limit, decision.base, now) then limit.algorithm.settle(limit, now) end
     else
       allowed = false`,
-		`  return charge(decision)`, `  return DONE`,
+		`status, why = charge(decision)`, `status = DONE`,
 	}, "TestMiniredis/AllOrNothing"},
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
-		`    revert(decision)`, `    local _ = revert`,
+		`others(limit.algorithm).revert(limit, decision.base)`, `local _ = limit`,
 	}, "TestTakenBase"},
 	{"a write that stays when a command for another limit fails", "frame.lua", []string{
-		`if not ok or result == TAKEN then`, `if result == TAKEN then`,
+		`if ok and result == DONE then
+    return DONE`, `if ok and result == DONE or not ok then
+    return ok and DONE or FAILED, result`,
 	}, "TestBucketPermissions"},
 	{"keys that are built in the script", "frame.lua", []string{
 		`key = KEYS[keys]`, `key = KEYS[keys] .. ':log'`,
@@ -102,11 +104,11 @@ var flaws = []flaw{
 	}, "TestMiniredis/PeekChargesNothing"},
 	{"an expiry that decides: a window that ends when its key does", "entries.lua", []string{
 		`if ends > now then
-      tags[#tags + 1]`, `do
-      tags[#tags + 1]`,
+      entries[#entries + 1]`, `do
+      entries[#entries + 1]`,
 		`if ends > now then
-        tags[1]`, `do
-        tags[1]`,
+        entries[1]`, `do
+        entries[1]`,
 	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},
 }
 

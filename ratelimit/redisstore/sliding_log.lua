@@ -22,7 +22,8 @@ end
 -- count needs once the cost is charged. It returns whether every rule allows the cost.
 local function probe(limit, now)
   local allowed, absent = true, math.huge
-  for _, rule in ipairs(limit.rules) do
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
     local rank = rule.count - limit.cost + 1
     rule.retry = 0
     if limit.cost > 0 and rank < 1 then
@@ -43,52 +44,43 @@ local function probe(limit, now)
   return allowed
 end
 
--- each calls what with up to CHUNK members of the units from, from + 1, … below to.
-local function each(base, from, to, what)
-  for first = from, to - 1, CHUNK do
-    local members = {}
-    for unit = first, math.min(first + CHUNK, to) - 1 do
-      members[#members + 1] = unit == 0 and base or integer(unit) .. base
-    end
-    what(members)
-  end
-end
-
 -- remove removes the units from, from + 1, … of the admission with this base.
 local function remove(limit, base, from)
-  each(base, from, limit.cost, function(members)
+  for first = from, limit.cost - 1, CHUNK do
+    local members = {}
+    for unit = first, math.min(first + CHUNK, limit.cost) - 1 do
+      members[#members + 1] = unit == 0 and base or integer(unit) .. base
+    end
     redis.call('ZREM', limit.key, unpack(members))
-  end)
+  end
 end
 
 -- charge adds the cost's units and returns true; where another admission has the same base it changes nothing and
 -- returns false. That admission holds units 0, 1, … up to its cost, so those that were added are the last ones.
 local function charge(limit, base, now)
-  local score, added = integer(now), 0
-  each(base, 0, limit.cost, function(members)
+  local score, cost = integer(now), limit.cost
+  local added = redis.call('ZADD', limit.key, 'NX', score, base)
+  for first = 1, cost - 1, CHUNK do
     local scored = {}
-    for _, member in ipairs(members) do
+    for unit = first, math.min(first + CHUNK, cost) - 1 do
       scored[#scored + 1] = score
-      scored[#scored + 1] = member
+      scored[#scored + 1] = integer(unit) .. base
     end
     added = added + redis.call('ZADD', limit.key, 'NX', unpack(scored))
-  end)
-  if added < limit.cost then
-    remove(limit, base, limit.cost - added)
+  end
+  if added < cost then
+    remove(limit, base, cost - added)
     return false
   end
   return true
-end
-
-local function discharge(limit, base)
-  remove(limit, base, 0)
 end
 
 -- settle drops what no rule sees any more, where there is enough of it, and puts off the key's expiry if it is near. It never
 -- brings it forward: a call of shorter windows, or of a clock that was set back, leaves what longer ones still need.
 local function settle(limit, now)
   local window = 0
-  for _, rule in ipairs(limit.rules) do
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
     window = math.max(window, rule.window)
   end
   if limit.full then
@@ -100,19 +92,26 @@ local function settle(limit, now)
   end
 end
 
--- describe sets remaining and reset (µs) of every rule, as the key now stands.
-local function describe(limit, now)
-  local last = newest(limit.key, 1)
-  for _, rule in ipairs(limit.rules) do
-    rule.remaining, rule.reset = rule.count, 0
-    if last and last > now - rule.window then
-      local used = redis.call('ZCOUNT', limit.key, '(' .. integer(now - rule.window), '+inf')
-      rule.remaining = math.max(0, rule.count - used)
-      rule.reset = last + rule.window - now
+-- others makes what few calls need.
+local function others()
+  local function discharge(limit, base)
+    remove(limit, base, 0)
+  end
+
+  -- describe sets remaining and reset (µs) of every rule, as the key now stands.
+  local function describe(limit, now)
+    local last = newest(limit.key, 1)
+    for _, rule in ipairs(limit.rules) do
+      rule.remaining, rule.reset = rule.count, 0
+      if last and last > now - rule.window then
+        local used = redis.call('ZCOUNT', limit.key, '(' .. integer(now - rule.window), '+inf')
+        rule.remaining = math.max(0, rule.count - used)
+        rule.reset = last + rule.window - now
+      end
     end
   end
+
+  return {revert = discharge, discharge = discharge, describe = describe}
 end
 
-return {
-  probe = probe, charge = charge, settle = settle, revert = discharge, discharge = discharge, describe = describe,
-}
+return {probe = probe, charge = charge, settle = settle, make_others = others}
