@@ -40,25 +40,15 @@ local algorithms = {} -- by place: those that this call needs, for making one co
 local at, keys = 1, 0 -- of the ARGV and KEYS, how far they are read
 local reply = {}
 
-local function algorithm(place)
-  local made = algorithms[place]
-  if not made then
-    made = make(place)
-    algorithms[place] = made
-  end
-  return made
-end
-
 local function read_limit()
-  keys = keys + 1
-  local rules = {}
-  local limit = {
-    key = KEYS[keys], algorithm = algorithm(ARGV[at]), cost = ARGV[at + 1] + 0, option = ARGV[at + 2] + 0, rules = rules,
-  }
+  local place, rules = ARGV[at], {}
+  local algorithm = algorithms[place] or make(place)
+  algorithms[place], keys = algorithm, keys + 1
+  local limit = {key = KEYS[keys], algorithm = algorithm, cost = ARGV[at + 1] + 0, option = ARGV[at + 2] + 0, rules = rules}
   local first = at + 4
   at = first + 2 * ARGV[at + 3]
   for i = first, at - 1, 2 do
-    rules[#rules + 1] = {count = ARGV[i] + 0, window = ARGV[i + 1] + 0, span = ARGV[i + 1], retry = 0}
+    rules[#rules + 1] = {count = ARGV[i] + 0, window = ARGV[i + 1] + 0, tag = ARGV[i + 1], retry = 0}
   end
   return limit
 end
@@ -69,22 +59,29 @@ local function read_decision()
   if at > #ARGV then
     return nil
   end
-  local limits = {}
+  local limits, count = {}, ARGV[at + 4] + 0
   local decision = {
-    back = ARGV[at] == '1', detail = ARGV[at + 1] == '1', base = ARGV[at + 2], at = ARGV[at + 3] + 0, limits = limits,
-    charged = 0,
+    back = ARGV[at] == '1', detail = ARGV[at + 1] == '1', base = ARGV[at + 2], at = ARGV[at + 3] + 0, limits = limits, charged = 0,
+    forgetful = false,
   }
-  local count = ARGV[at + 4] + 0
   at = at + 5
   for i = 1, count do
     limits[i] = read_limit()
+    decision.forgetful = decision.forgetful or limits[i].algorithm.forgetful
   end
   return decision
 end
 
+-- others returns those functions of an algorithm that few calls need.
+local function others(algorithm)
+  algorithm.others = algorithm.others or algorithm.make_others()
+  return algorithm.others
+end
+
 local function probe(decision)
   local allowed = true
-  for _, limit in ipairs(decision.limits) do
+  for i = 1, #decision.limits do
+    local limit = decision.limits[i]
     if not limit.algorithm.probe(limit, now) then
       allowed = false
     end
@@ -92,9 +89,10 @@ local function probe(decision)
   return allowed
 end
 
--- try charges one limit after the other, and counts them. It stops where the base is another admission's.
+-- try charges one limit after the other, and says how many. It stops where the base is another admission's.
 local function try(decision)
-  for i, limit in ipairs(decision.limits) do
+  for i = 1, #decision.limits do
+    local limit = decision.limits[i]
     if limit.cost > 0 then
       if not limit.algorithm.charge(limit, decision.base, now) then
         return TAKEN
@@ -102,7 +100,8 @@ local function try(decision)
       decision.charged = i
     end
   end
-  for _, limit in ipairs(decision.limits) do
+  for i = 1, #decision.limits do
+    local limit = decision.limits[i]
     if limit.cost > 0 then
       limit.algorithm.settle(limit, now)
     end
@@ -110,71 +109,54 @@ local function try(decision)
   return DONE
 end
 
-local function revert(decision)
-  for i = 1, decision.charged do
-    local limit = decision.limits[i]
-    limit.algorithm.revert(limit, decision.base)
-  end
-end
-
 -- charge charges every limit, or none: not if the base is another admission's, and not if a command fails, where it
 -- returns why.
 local function charge(decision)
   local ok, result = pcall(try, decision)
-  if not ok or result == TAKEN then
-    revert(decision)
+  if ok and result == DONE then
+    return DONE
+  end
+  for i = 1, decision.charged do
+    local limit = decision.limits[i]
+    others(limit.algorithm).revert(limit, decision.base)
   end
   if ok then
-    return result
+    return TAKEN
   end
   return FAILED, result
 end
 
-local function take(decision)
-  if not probe(decision) then
-    return DENIED
-  end
-  return charge(decision)
-end
-
-local function give_back(decision)
-  for _, limit in ipairs(decision.limits) do
-    limit.algorithm.discharge(limit, decision.base, decision.at, now)
-  end
-  return DONE
-end
-
 local function decide(decision)
-  local status, why
+  local status, why = DENIED, nil
   if decision.back then
-    status = give_back(decision)
-  else
-    status, why = take(decision)
+    for _, limit in ipairs(decision.limits) do
+      others(limit.algorithm).discharge(limit, decision.base, decision.at, now)
+    end
+    status = DONE
+  elseif probe(decision) then
+    status, why = charge(decision)
   end
   if decision.detail and status < TAKEN then
     for _, limit in ipairs(decision.limits) do
-      limit.algorithm.describe(limit, now)
+      others(limit.algorithm).describe(limit, now)
     end
   end
   return status, why
 end
 
--- answer_charge answers what an admission is told: when it was charged, where an algorithm forgets, and its delays.
-local function answer_charge(decision)
-  for _, limit in ipairs(decision.limits) do
-    if limit.algorithm.forgetful then
-      reply[#reply + 1] = now
-      break
+local function answer(decision, status)
+  reply[#reply + 1] = status
+  if status == DONE and decision.forgetful and not decision.back then
+    reply[#reply + 1] = now
+    for _, limit in ipairs(decision.limits) do
+      if limit.algorithm.delays then
+        reply[#reply + 1] = limit.rules[1].delay or 0
+      end
     end
   end
-  for _, limit in ipairs(decision.limits) do
-    if limit.algorithm.delays then
-      reply[#reply + 1] = limit.rules[1].delay or 0
-    end
+  if status ~= DENIED and not (status == DONE and decision.detail) then
+    return
   end
-end
-
-local function answer_rules(decision)
   for _, limit in ipairs(decision.limits) do
     for _, rule in ipairs(limit.rules) do
       reply[#reply + 1] = rule.retry
@@ -183,16 +165,6 @@ local function answer_rules(decision)
         reply[#reply + 1] = rule.reset
       end
     end
-  end
-end
-
-local function answer(decision, status)
-  reply[#reply + 1] = status
-  if status == DONE and not decision.back then
-    answer_charge(decision)
-  end
-  if status == DENIED or status == DONE and decision.detail then
-    answer_rules(decision)
   end
 end
 
