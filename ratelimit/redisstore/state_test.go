@@ -162,17 +162,21 @@ func TestTakenBase(t *testing.T) {
 	}
 }
 
-// TestOneCommand watches the server: three limits of two rules each are one EVALSHA, and nothing else is sent.
+// TestOneCommand watches the server: four limits of different algorithms, of two rules each, are one EVALSHA,
+// and nothing else is sent.
 func TestOneCommand(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	s := newStore(t, client)
 	two := []rules.Rule{{Count: 10, Window: time.Second}, {Count: 100, Window: time.Minute}}
-	requests := []store.Request{{Key: "rl:a", Rules: two, Cost: 1}, {Key: "rl:b", Rules: two, Cost: 1}, {Key: "rl:c", Rules: two, Cost: 1}}
+	requests := []store.Request{
+		{Key: "rl:a", Rules: two, Cost: 1}, {Key: "rl:b", Rules: two, Cost: 1, Algorithm: rules.GCRA},
+		{Key: "rl:c", Rules: two, Cost: 1, Algorithm: rules.SlidingWindow}, {Key: "rl:d", Rules: two, Cost: 1, Algorithm: rules.CompactLog},
+	}
 	take(t, s, requests...) // loads the script
 	commands := monitor(t, server, func() { take(t, s, requests...) })
 	if len(commands) != 1 || !strings.HasPrefix(commands[0], `"evalsha"`) {
-		t.Errorf("a call of three limits sends %q, want one EVALSHA", commands)
+		t.Errorf("a call of four limits sends %q, want one EVALSHA", commands)
 	}
 }
 
