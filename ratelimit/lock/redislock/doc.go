@@ -12,8 +12,7 @@
 //
 // # Keys
 //
-// A lock of name n is the hash rl:lock:{n}, which has a field for each hold and the token as their values, and another for each while somebody
-// waits; rl:lock:{n}:token has the last token. A semaphore is the ZSET rl:sem:{n}, of leases by when they end. Both have a queue beside them
+// A lock of name n is the hash rl:lock:{n}, which has a field for each hold, and another for each while somebody waits; rl:lock:{n}:token has the last token. A semaphore is the ZSET rl:sem:{n}, of leases by when they end. Both have a queue beside them
 // while somebody waits. What is not a plain character in
 // a name is escaped, so that a name cannot leave its braces, which put all of its keys into one slot of a cluster. Every key expires: the token's after a day, for
 // tokens go on from the server's time then, which is later.
@@ -32,7 +31,7 @@
 //
 // A Redis user of its own needs no more than this (ACL SETUSER locker …):
 //
-//	on >pw ~rl:* &rl:* -@all +eval +evalsha +time +hello +ping +client|setname +exists +incr +set +hset +hget +hdel +hexists +hkeys +pexpire +pttl +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +zcount +publish +subscribe +unsubscribe
+//	on >pw ~rl:* &rl:* -@all +eval +evalsha +time +hello +ping +client|setname +exists +incr +set +hset +get +hdel +hexists +hkeys +pexpire +pttl +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +zcount +publish +subscribe +unsubscribe
 //
 // and, on a Redis Cluster, go-redis itself needs also
 //
