@@ -20,7 +20,7 @@
 // has the context has the lock, so give it to no goroutine that is not to share it. A hold that is added puts off the end of the lease, and never
 // brings it closer; the lock is free when all holds have been let go.
 //
-// A hold that is renewed has no timer of its own making beyond one, and no goroutine but while it renews. Nothing of it is sent
+// A hold that is renewed has a timer, one that ends before that has none, and neither has a goroutine but while it renews. Nothing of it is sent
 // once Unlock has returned nil.
 //
 // # What a lock promises

@@ -2,16 +2,51 @@ package lock
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
 // hold is one hold of a tenure, and the context that is done when it ends.
 type hold struct {
-	context.Context
-	cancel   context.CancelCauseFunc
+	outer    context.Context // what it derives from
 	tenure   *tenure
 	id       string
 	released bool // guarded by tenure.order
+
+	mu    sync.Mutex
+	ended error           // why the hold ended before outer did; nil if it has not
+	inner context.Context // of outer and ended: made when somebody asks, which many a short hold's owner never does
+	end   context.CancelCauseFunc
+}
+
+func (h *hold) Deadline() (time.Time, bool) { return h.outer.Deadline() }
+
+func (h *hold) Done() <-chan struct{} { return h.context().Done() }
+
+// context is inner.
+func (h *hold) context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner == nil && h.ended == nil {
+		h.inner, h.end = context.WithCancelCause(h.outer)
+	}
+	if h.inner == nil {
+		h.inner, h.end = context.WithCancelCause(context.WithoutCancel(h.outer))
+		h.end(h.ended)
+	}
+	return h.inner
+}
+
+// cancel ends the context, if it has not ended.
+func (h *hold) cancel(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.inner != nil:
+		h.end(why)
+	case h.ended == nil && h.outer.Err() == nil:
+		h.ended = why
+	}
 }
 
 // tenureKey is what a context carries the tenure of a lock by.
@@ -27,7 +62,7 @@ type innermost struct{}
 // noticed yet.
 func (h *hold) Err() error {
 	h.tenure.check()
-	return h.Context.Err()
+	return h.context().Err()
 }
 
 func (h *hold) Value(key any) any {
@@ -42,7 +77,7 @@ func (h *hold) Value(key any) any {
 			return h
 		}
 	}
-	return h.Context.Value(key)
+	return h.context().Value(key)
 }
 
 // claim is what the store is asked about the hold. The caller holds the tenure's order or mu.
@@ -52,7 +87,7 @@ func (h *hold) claim() Claim {
 	return c
 }
 
-func (h *hold) end() error {
+func (h *hold) release() error {
 	t := h.tenure
 	t.order.Lock()
 	defer t.order.Unlock()
@@ -63,7 +98,7 @@ func (h *hold) end() error {
 	t.check()
 	t.remove(h)
 	h.cancel(ErrReleased)
-	held, err := t.store.Release(context.WithoutCancel(h.Context), h.claim())
+	held, err := t.store.Release(context.WithoutCancel(h.outer), h.claim())
 	switch {
 	case t.cause() != nil:
 		return t.cause()

@@ -60,11 +60,11 @@ func (h *hold) give(ctx context.Context, err error) (context.Context, *Hold, err
 	return h, (*Hold)(h), nil
 }
 
-// newOwner names an owner, of all that there ever are.
-func newOwner() string {
-	b := make([]byte, 0, 32)
-	b = strconv.AppendUint(b, rand.Uint64(), 36)
-	return string(strconv.AppendUint(b, rand.Uint64(), 36))
+// newOwner names an owner, of all that there ever are, with suffix after it.
+func newOwner(suffix string) string {
+	var b [32]byte
+	text := strconv.AppendUint(b[:0], rand.Uint64(), 36)
+	return string(append(strconv.AppendUint(text, rand.Uint64(), 36), suffix...))
 }
 
 // Hold is one Lock that has not been unlocked. It is safe for concurrent use.
@@ -75,7 +75,7 @@ type Hold hold
 //
 // It goes ahead even where the hold's context is done. It fails with [ErrLost] if the hold was lost before, with [ErrNotHeld] if it is
 // called again, and with the store's error where that does not answer: the store then goes on trying for a while.
-func (h *Hold) Unlock() error { return (*hold)(h).end() }
+func (h *Hold) Unlock() error { return (*hold)(h).release() }
 
 // Refresh puts off the end of the lease to a whole lease from now, which otherwise happens by itself, three times in
 // each. It fails with [ErrLost] if the lock is not held any more.

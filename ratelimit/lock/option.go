@@ -23,6 +23,7 @@ type settings struct {
 	lease   time.Duration
 	wait    time.Duration // negative: until the context is done
 	maxHold time.Duration // 0: none
+	watch   *watch
 }
 
 // WithLease sets how long a hold outlives its holder: whole milliseconds, from [MinLease] to [MaxLease]. The default is
@@ -67,7 +68,7 @@ func WithMaxHold(d time.Duration) Option {
 }
 
 func newSettings(store Store, opts []Option) (settings, error) {
-	s := settings{store: store, lease: DefaultLease, wait: -1}
+	s := settings{store: store, lease: DefaultLease, wait: -1, watch: &watch{}}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return s, errors.New("lock: store is nil, want a *redislock.Store or a *lock.Memory")
 	}

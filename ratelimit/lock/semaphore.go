@@ -68,7 +68,7 @@ func (s *Semaphore) acquire(ctx context.Context, name string, cost int64, wait t
 type Permit hold
 
 // Release gives the permit back. It is to a permit what [Hold.Unlock] is to a lock.
-func (p *Permit) Release() error { return (*hold)(p).end() }
+func (p *Permit) Release() error { return (*hold)(p).release() }
 
 // Refresh is to a permit what [Hold.Refresh] is to a lock.
 func (p *Permit) Refresh(ctx context.Context) error { return (*hold)(p).refresh(ctx) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,8 @@ import (
 // tenure is the time from a fresh acquisition until the last of the holds that nest in it ends.
 type tenure struct {
 	store   Store
+	watch   *watch
+	watched watched
 	claim   Claim // its lease changes only under order and mu both
 	maxHold time.Duration
 	ctx     context.Context // of the fresh acquisition: no renewing once it is done
@@ -25,8 +28,10 @@ type tenure struct {
 
 	mu       sync.Mutex
 	holds    []*hold
-	count    int // holds that there ever were
-	timer    *time.Timer
+	few      [1]*hold      // what holds begins in
+	own      hold          // the first
+	count    int           // holds that there ever were
+	timer    *time.Timer   // nil while watch has it
 	renewing chan struct{} // closed when the renewal that is under way has ended; nil if none is
 	over     bool          // released, or lost for the reason that lost says
 	lost     error
@@ -34,24 +39,26 @@ type tenure struct {
 
 // newTenure prepares a tenure of what c names.
 func newTenure(ctx context.Context, s *settings, c Claim) *tenure {
-	c.Lease, c.ID = s.lease, newOwner()
-	return &tenure{store: s.store, claim: c, maxHold: s.maxHold, ctx: ctx}
+	c.Lease = s.lease
+	return &tenure{store: s.store, watch: s.watch, claim: c, maxHold: s.maxHold, ctx: ctx}
 }
 
 // begin acquires the tenure's first hold, waiting for it up to wait, or without end if that is negative.
 func (t *tenure) begin(ctx context.Context, wait time.Duration) (*hold, error) {
-	h := t.newHold()
+	h := &t.own
+	h.tenure, h.id, t.count = t, newOwner(":0"), 1
+	t.claim.ID = strings.TrimSuffix(h.id, ":0")
 	a, sent, err := seek(ctx, t.store, h.claim(), wait)
 	if err != nil {
 		return nil, err
 	}
 	t.token, t.start = a.Token, sent
 	t.valid.Store(int64(t.claim.Lease - drift(t.claim.Lease)))
-	h.Context, h.cancel = context.WithCancelCause(ctx)
+	h.outer = ctx
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.holds = append(t.holds, h)
-	t.timer = time.AfterFunc(time.Until(sent.Add(t.period())), t.tick)
+	t.holds = append(t.few[:0], h)
+	t.watch.add(t, sent.Add(t.period()))
 	return h, nil
 }
 
@@ -80,7 +87,7 @@ func (t *tenure) nest(ctx context.Context, lease time.Duration) (*hold, error) {
 		return nil, ErrLost
 	}
 	t.extend(sent, lease)
-	h.Context, h.cancel = context.WithCancelCause(ctx)
+	h.outer = ctx
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = append(t.holds, h)
@@ -106,7 +113,7 @@ func (t *tenure) remove(h *hold) {
 		return
 	}
 	t.over = true
-	t.timer.Stop()
+	t.rest()
 	renewing := t.renewing
 	t.mu.Unlock()
 	if renewing != nil {
@@ -160,7 +167,7 @@ func (t *tenure) lose(why error) {
 		return
 	}
 	t.over, t.lost = true, why
-	t.timer.Stop()
+	t.rest()
 	for _, h := range t.holds {
 		h.cancel(why)
 	}
@@ -168,6 +175,24 @@ func (t *tenure) lose(why error) {
 
 // period is how long after a renewal the next one is due.
 func (t *tenure) period() time.Duration { return t.claim.Lease / 3 }
+
+// awake begins to renew it.
+func (t *tenure) awake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.timer = time.AfterFunc(0, t.tick)
+	}
+}
+
+// rest ends the renewing. The caller holds mu.
+func (t *tenure) rest() {
+	if t.timer != nil {
+		t.timer.Stop()
+	} else {
+		t.watch.remove(t)
+	}
+}
 
 // tick renews, or finds that it is lost; it is what the timer calls.
 func (t *tenure) tick() {

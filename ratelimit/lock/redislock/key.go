@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"sync"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 )
@@ -11,17 +12,48 @@ import (
 // maxName is how many bytes an escaped name may have in a key; a longer one is replaced by its hash.
 const maxName = 128
 
-// keys are those of one name, all in one slot of a Redis Cluster. Only locks have a token.
-type keys struct{ held, token, queue string }
+// keys are those of one name, all in one slot of a Redis Cluster, as strings. Only locks have a token.
+type keys struct{ held, token, queue any }
 
-func (s *Store) keys(c lock.Claim) keys {
+// maxKept is of how many names the keys are kept.
+const maxKept = 1024
+
+// keyring keeps the keys of locks by name: making them takes longer than all else that a caller does.
+type keyring struct {
+	mu   sync.Mutex
+	kept map[string]*keys
+}
+
+func (r *keyring) get(name string) *keys {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept[name]
+}
+
+func (r *keyring) put(name string, k *keys) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.kept) >= maxKept || r.kept == nil {
+		r.kept = map[string]*keys{}
+	}
+	r.kept[name] = k
+}
+
+func (s *Store) keys(c lock.Claim) *keys {
 	if c.Limit > 0 {
 		queue := s.prefix + ":sem:{" + escape(c.Name) + "}:queue"
-		return keys{held: strings.TrimSuffix(queue, ":queue"), queue: queue}
+		return &keys{held: strings.TrimSuffix(queue, ":queue"), queue: queue}
+	}
+	if k := s.keyring.get(c.Name); k != nil {
+		return k
 	}
 	token := s.prefix + ":lock:{" + escape(c.Name) + "}:token"
 	held := strings.TrimSuffix(token, ":token")
-	return keys{held, token, held + ":queue"}
+	k := &keys{held, token, held + ":queue"}
+	if len(c.Name) <= maxName {
+		s.keyring.put(strings.Clone(c.Name), k)
+	}
+	return k
 }
 
 // escape is name as it may stand in a hash tag. Different names are different then, too.

@@ -17,6 +17,7 @@ type flight struct {
 	limited context.Context    // ends when the budget does
 	cancel  context.CancelFunc // nil where limited is own
 	own     deadline
+	words   [9]any // what call.Words begin in
 
 	done  chan struct{} // nil if it has landed before anybody has it
 	reply []int64
@@ -30,14 +31,16 @@ var errBudget = errors.New("no answer within the budget")
 // timeouts, unless the client can be told the budget, which spares a lone caller a third of his time.
 //
 // Each script may be sent twice: what names a hold is no other's.
-func (s *Store) launch(ctx context.Context, script rediscall.Script, words []any) *flight {
+func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...any) *flight {
 	return s.launchFor(ctx, s.budget, script, words)
 }
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
 	f := &flight{}
 	f.within(ctx, budget)
-	f.call = rediscall.Call{Package: "redislock", Client: s.client, Script: script, Words: words, MayRepeat: true, Lone: true}
+	f.call.Package, f.call.Client, f.call.Script = "redislock", s.client, script
+	f.call.MayRepeat, f.call.Lone = true, true
+	f.call.Words = append(f.words[:0], words...)
 	if s.prompt != nil && budget == s.budget {
 		f.call.Client = s.prompt
 		f.fly()

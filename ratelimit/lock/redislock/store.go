@@ -24,6 +24,7 @@ type Store struct {
 	budget            time.Duration
 	prefix            string
 	inbox             inbox
+	keyring           keyring
 
 	behind sync.WaitGroup // what goes on after its call
 }
@@ -100,7 +101,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	default:
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds()}
 	}
-	f := s.launch(ctx, s.scriptsOf(c).acquire, words)
+	f := s.launch(ctx, s.scriptsOf(c).acquire, words...)
 	reply, err := f.wait(ctx)
 	if err == nil {
 		return answer(c, reply)
@@ -163,7 +164,7 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 	if c.Limit > 0 {
 		words = []any{nil, nil, 1, k.held, c.ID, c.Cost, c.Lease.Milliseconds()}
 	}
-	reply, err := s.launch(ctx, s.scriptsOf(c).renew, words).wait(ctx)
+	reply, err := s.launch(ctx, s.scriptsOf(c).renew, words...).wait(ctx)
 	if err == nil && len(reply) != 2 {
 		err = errReply(reply)
 	}
@@ -180,14 +181,14 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 // or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
 	if c.Limit > 0 || c.Waiter != "" {
-		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)))
+		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)...))
 	}
-	f := s.launch(ctx, rediscall.Script{}, []any{"hdel", s.keys(c).held, c.ID, "!" + c.ID})
+	f := s.launch(ctx, rediscall.Script{}, "hdel", s.keys(c).held, c.ID, "!"+c.ID)
 	fields, err := s.conclude(ctx, c, f)
 	if err != nil || fields == 1 {
 		return err == nil, err
 	}
-	held, err := s.finish(ctx, c, s.launch(ctx, s.locks.release, s.releaseWords(c)))
+	held, err := s.finish(ctx, c, s.launch(ctx, s.locks.release, s.releaseWords(c)...))
 	return held || err == nil && (fields > 0 || f.call.Repeated()), err
 }
 
