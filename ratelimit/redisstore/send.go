@@ -52,20 +52,20 @@ func (f *flight) landed() bool {
 }
 
 // wait returns the verdict of a flight of one decision, or an error once limited, which is ctx within the budget,
-// is done.
+// is done. What has not been sent by then never is.
 func (f *flight) wait(ctx, limited context.Context) (verdict, error) {
 	select {
 	case <-f.done:
 	case <-limited.Done():
 		if !f.landed() {
-			return verdict{}, expired(ctx, f.call.Sent())
+			return verdict{}, expired(ctx, !f.call.Abandon())
 		}
 	}
 	if f.err == nil {
 		return f.verdicts[0], nil
 	}
 	if limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
-		return verdict{}, expired(ctx, f.call.Sent())
+		return verdict{}, expired(ctx, !f.call.Abandon())
 	}
 	return verdict{}, f.err
 }

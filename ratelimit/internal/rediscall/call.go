@@ -48,12 +48,17 @@ type Call struct {
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
 
-	sent, repeated atomic.Bool
-	lone           [1]int64
+	sent     sending
+	repeated atomic.Bool
+	lone     [1]int64
 }
 
 // Sent says whether the server may have the command, or may have executed it.
-func (c *Call) Sent() bool { return c.sent.Load() }
+func (c *Call) Sent() bool { return c.sent.begun() }
+
+// Abandon ends a call that nobody waits for any more, and reports whether the server surely gets nothing of it. Where it was
+// too late for that, the call goes on.
+func (c *Call) Abandon() bool { return c.sent.abandon() }
 
 // Repeated says whether the script was sent again after a sending that the server may have executed.
 func (c *Call) Repeated() bool { return c.repeated.Load() }
@@ -68,7 +73,9 @@ func (command) NoRetry() bool { return true }
 
 // Args marks the call as sent: the client asks for the arguments of a command when it writes them.
 func (c command) Args() []any {
-	c.call.sent.Store(true)
+	if !c.call.sent.begin() {
+		return nothing
+	}
 	return c.Cmder.Args()
 }
 
@@ -87,7 +94,7 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 func (c *Call) send(ctx context.Context) ([]int64, error) {
 	how := c.Script.Evalsha
 	for attempt, wait := 1, firstWait; ; attempt++ {
-		c.sent.Store(false)
+		c.sent.renew()
 		if how[0] != nil {
 			copy(c.Words, how[:])
 		}
@@ -95,7 +102,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		if err == nil {
 			return reply, nil
 		}
-		m := inspect(err, c.sent.Load())
+		m := inspect(err, c.sent.begun())
 		c.refresh(ctx, m)
 		if m.reaction == load && attempt < attempts {
 			how = c.Script.Eval
@@ -107,7 +114,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		if m.class == store.Indeterminate {
 			c.repeated.Store(true)
 		}
-		c.sent.Store(false)
+		c.sent.renew()
 		if !sleep(ctx, wait/2+rand.N(wait)) {
 			return nil, c.fail(m, err)
 		}

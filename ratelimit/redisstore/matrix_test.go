@@ -1,0 +1,170 @@
+package redisstore_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// whole makes TestFaults run the tests that stand elsewhere, too, so that its table has a result for every fault:
+//
+//	go test ./ratelimit/redisstore -run '^TestFaults$' -v -table
+var whole = flag.Bool("table", false, "TestFaults: run the tests of faults that stand elsewhere, too")
+
+// A row is one fault of production, and what holds all the same. Of produce, test and not it has one.
+type row struct {
+	fault     string
+	invariant string
+
+	produce func(t *testing.T) string // produces the fault, fails unless the invariant holds, and returns what happened
+	test    string                    // the tests of this package that do, which stand elsewhere
+	not     string                    // why there is no such test
+}
+
+// faultMatrix is what happens to those who use Redis in production. The budget of calls is 10 s, so that a busy machine
+// changes no outcome, where a row does not say otherwise.
+var faultMatrix = []row{
+	// Transport and client
+	{fault: "reply lost after execution", invariant: "executed at most once, by all clients; indeterminate", test: "TestLostReply"},
+	{fault: "reply lost in one slot of several", invariant: "nothing stays charged", test: "TestLostReservation TestLostBucketReservation"},
+	{fault: "pipeline: a reply lost, TRYAGAIN or LOADING first, NOSCRIPT inside", not: "a decision is one command of its own, and no pipeline nor MULTI is ever sent: TestOneCommand"},
+	{fault: "server never answers, budget 100 ms", invariant: "calls end with their budget", produce: silentServer},
+	{fault: "context cancelled or past its deadline mid-read", invariant: "returns at once; no goroutine stays", test: "TestFrozenServer"},
+	{fault: "context done before the call", invariant: "nothing is sent", produce: doneContext},
+	{fault: "pool exhausted", invariant: "ends with the budget; unavailable", test: "TestExhaustedPool"},
+	{fault: "20 ms more on every packet", invariant: "admitted = limit, no call fails", produce: slowPackets},
+	{fault: "200 ms more on every packet, budget 100 ms", invariant: "admitted and lost cover what is charged; decides again", produce: farServer},
+	{fault: "one byte a packet", invariant: "admitted = limit, no call fails", produce: trickle},
+	{fault: "DNS gone", invariant: "unavailable within the budget, nothing sent; decides again", produce: noDNS},
+	{fault: "server restarted, idle pool stale", invariant: "at most one call fails", produce: restarted},
+	{fault: "CLIENT KILL and SCRIPT FLUSH during load", invariant: "admitted ≤ charged ≤ admitted + lost", test: "TestKilledConnections"},
+	{fault: "maxclients reached", invariant: "unavailable, not charged; decides again", produce: maxClients},
+	{fault: "server frozen, then resumed", invariant: "charged ≤ admitted + lost: over-count only", produce: frozenAndResumed},
+	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
+	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
+	{fault: "a client's hook panics", invariant: "misconfigured, the program lives", test: "TestPanickingClient"},
+	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies"},
+
+	// States of servers
+	{fault: "SCRIPT FLUSH during load", invariant: "no call fails; charged = admitted", produce: scriptFlushes},
+	{fault: "EVALSHA inside MULTI after a flush", not: "no MULTI is ever sent: TestOneCommand"},
+	{fault: "FLUSHALL in a window", invariant: "admitted ≤ 2 × limit", produce: flushAll},
+	{fault: "OOM, NOREPLICAS, READONLY, MASTERDOWN", invariant: "unavailable, not charged; decides again", test: "TestServerStates"},
+	{fault: "eviction of the limit's key", invariant: "admitted ≤ limit × (1 + evictions)", produce: eviction},
+	{fault: "MISCONF", invariant: "unavailable, not charged; decides again", produce: misconf},
+	{fault: "LOADING", invariant: "unavailable, not charged; decides again", produce: loading},
+	{fault: "BUSY with another's script", invariant: "unavailable, not charged; decides again", produce: busy},
+	{fault: "CLIENT PAUSE", invariant: "ends with the budget; charged ≤ admitted + lost", produce: paused},
+	{fault: "WRONGTYPE", invariant: "misconfigured; the key is untouched", test: "TestWrongType TestForeignStrings TestForeignCompactLog"},
+	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
+	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions"},
+	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
+	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
+	{fault: "RESP2 and RESP3", invariant: "the same laws", test: "TestStandalone/RESP2 TestStandalone/held"},
+
+	// Cluster, Sentinel, replication
+	{fault: "ASK, TRYAGAIN, MOVED, a master killed", invariant: "followed once; executed at most once; recovers", test: "TestClusterChanges"},
+	{fault: "a slot moves under load", invariant: "no error reaches a caller; charged = admitted", produce: resharding},
+	{fault: "CROSSSLOT", invariant: "keys of one script share a slot", test: "TestSlot TestSharedSlot"},
+	{fault: "undeclared keys", invariant: "no script touches one", test: "TestClusterDeclaredKeys/PeekChargesNothing"},
+	{fault: "denied in one slot, under load", invariant: "nothing stays charged in the others", test: "TestDeniedAcrossSlots TestManyDeniedAcrossSlots"},
+	{fault: "replies of give-backs lost on one node", invariant: "logs: nothing denied stays charged", produce: lostGiveBacks},
+	{fault: "promotion by Sentinel under load", invariant: "admitted ≤ 2 × limit; recovers without a restart", produce: promotion},
+	{fault: "promotion with lost writes", invariant: "admitted = limit + lost writes", produce: lostWrites},
+	{fault: "split brain", invariant: "admitted ≤ 2 × limit", produce: splitBrain},
+	{fault: "CLUSTERDOWN", invariant: "unavailable, not charged; decides again", produce: clusterDown},
+	{fault: "the next master's clock is 5 s off", invariant: "ahead: admitted ≤ 2 × limit; behind: decides again once it has caught up", produce: skewedReplica},
+
+	// Time
+	{fault: "clock set back", invariant: "nothing negative; the rate holds in stored time", test: "TestMiniredis/ClockSetBack TestExpiryIsNeverBroughtForward"},
+	{fault: "1,000 calls in one microsecond", invariant: "all are counted", test: "TestMiniredis/SameMicrosecond"},
+	{fault: "the ends of windows, to the microsecond", invariant: "half-open", test: "TestMiniredis/Traces TestMiniredis/RateIsKept"},
+	{fault: "clocks of the program's instances differ", invariant: "decide nothing: TIME is the only clock", test: "TestScriptReadsTimeOnce"},
+	{fault: "server forbids TIME in scripts", invariant: "misconfigured: there is no mode that trusts clients' clocks", test: "TestPermissions/time"},
+	{fault: "TIME moves within a script", invariant: "read once", test: "TestScriptReadsTimeOnce"},
+}
+
+// TestFaults produces every fault of the matrix for real, and prints the matrix with what happened.
+func TestFaults(t *testing.T) {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\twhat happened\tinvariant\tresult")
+	for _, r := range faultMatrix {
+		happened, result := r.not, "not produced"
+		if r.not == "" {
+			result = ""
+			ok := t.Run(r.fault, func(t *testing.T) { happened, result = r.run(t) })
+			switch {
+			case !ok:
+				result = "FAIL"
+			case result == "":
+				continue // not among those that -run names, or skipped
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.fault, happened, r.invariant, result)
+	}
+	w.Flush()
+	t.Log("\n" + table.String())
+}
+
+func (r *row) run(t *testing.T) (happened, result string) {
+	if r.produce != nil {
+		if testing.Short() {
+			t.Skip("takes seconds")
+		}
+		return r.produce(t), "pass"
+	}
+	for _, test := range strings.Fields(r.test) {
+		if name, _, _ := strings.Cut(test, "/"); !declared(t, name) {
+			t.Errorf("the package has no %s, want the test of this fault", name)
+		}
+	}
+	happened = "see " + strings.ReplaceAll(r.test, " ", ", ")
+	if !*whole {
+		return happened, "elsewhere"
+	}
+	for _, test := range strings.Fields(r.test) {
+		runAlone(t, test)
+	}
+	return happened, "pass"
+}
+
+// declared says whether a test file of this package declares the test.
+func declared(t *testing.T, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	function := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(name) + `\(t \*testing\.T\)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if function.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// runAlone runs another test of this package in a process of its own.
+func runAlone(t *testing.T, test string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
+	out, err := exec.Command(self, "-test.run", pattern, "-rapid.nofailfile", "-test.timeout", "5m").CombinedOutput()
+	if err != nil || strings.Contains(string(out), "no tests to run") {
+		t.Errorf("%s: %v\n%s", test, err, out)
+	}
+}
