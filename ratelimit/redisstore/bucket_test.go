@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -51,6 +52,25 @@ func TestBucketKeys(t *testing.T) {
 	}
 	if left := take(t, s, bucketOf(p+"a", 1_000_000, 0)).Rules[0].Remaining; left > 999_999 {
 		t.Errorf("%d remaining after a receipt is used thrice, want less than all", left)
+	}
+}
+
+// TestNothingIsLeft holds that no key is there once all is given back at the instant of the call.
+func TestNothingIsLeft(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	subject := heldClock(client)(t)
+	requests := storetest.Requests(t, subject.Prefix, 3, time.Second)
+	requests["a queue"] = store.Request{
+		Key: subject.Prefix + "queue", Algorithm: rules.LeakyBucket, Queue: true, Rules: []rules.Rule{{Count: 3, Window: time.Second}}, Cost: 1,
+	}
+	for name, req := range requests {
+		out := take(t, subject.Store, req)
+		if err := subject.Store.GiveBack(context.Background(), out.Receipt); err != nil {
+			t.Fatal(err)
+		}
+		if got := client.Get(context.Background(), req.Key).Val(); client.Exists(context.Background(), req.Key).Val() != 0 {
+			t.Errorf("%s: the key holds %q after all is given back, want none", name, got)
+		}
 	}
 }
 
