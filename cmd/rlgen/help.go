@@ -11,7 +11,7 @@ const usage = `rlgen generates wrappers that hold the rate limits of directives 
 	rlgen check [-diff] [packages]  findings and stale files; writes nothing
 	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
 	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown
-	rlgen help <topic>              directives, options, expressions, files, di, vet, list
+	rlgen help <topic>              directives, options, holds, expressions, files, di, vet, list
 	rlgen version
 
 Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
@@ -26,6 +26,8 @@ var topics = []struct{ name, text string }{
 	//ratelimit:ip 1000,1h            per client address
 	//ratelimit:global 5000,1s        for all callers together
 	//ratelimit:key 5,1s by=req.Name  per value of an expression
+	//ratelimit:concurrency 10 per=user  at most 10 calls of a user in flight
+	//ratelimit:lock by=req.ID        one call at a time, in all instances
 	//ratelimit:none                  exempts a method from its type's directives
 	//ratelimit:wrapper LimitedOrders names the type's wrapper
 	//ratelimit:wrapper constructor=NewOrders  chooses what injection files build on; none for nothing
@@ -49,9 +51,42 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	                leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
 	start=first     a fixed window begins with a call, not with the clock's minute, hour or day (UTC)
-	segments=n      sub-windows of a sliding window (default 10)
+	segments=n      sub-windows of a sliding window (default 10); locks that the ids of a lock share
+	charge=error    only calls that fail are charged; success: only the others (default always)
+	per=user        whose calls in flight concurrency counts: user, ip, key (by=), global (default)
+	lease=duration  how long a crashed process keeps a lock or its place in flight (default 30s)
 
 A value with spaces is a Go string: "when=req.Kind == Paid".
+`},
+	{"holds", `Two directives hold something while the method runs:
+
+	//ratelimit:concurrency 10 per=user lease=30s wait=1s
+	//ratelimit:lock by=req.OrderID lease=30s wait=3s
+
+A call asks its rates first, then concurrency, then locks, whatever the order of the lines. It is all let go
+in reverse when the method returns or panics. Who does not get it within wait (at once without) gets an
+ExceededError: errors.Is(err, ratelimit.ErrExceeded), HTTP 429. Waiters are served in the order in which
+they came. A call that is denied at once costs no rate anything; one that has waited and gives up is
+charged as the rate's charge= says, as a call that failed.
+
+The method's context is done when it is let go, and before another can have it where it is lost, with the
+cause lock.ErrLost: do the work with that context, and let nothing that it returns depend on it. An
+*http.Request gets it by WithContext. A method whose context cannot be replaced is not told; rlgen warns.
+A method with the context of a lock may call others that take the same lock (bucket= shares it): they nest.
+Two calls in flight never nest: each takes its place.
+
+A lease is renewed while the call runs, and ends by itself when its process does. A lock keeps two calls from
+doing the same work in nearly all cases; where two would do harm, hand lock.Token(ctx) to what is written.
+
+segments=16 makes the ids of a lock share 16 locks, so that those of other segments do not wait. It is
+sound where a call touches only what belongs to its id; not where it reads or writes something of all
+ids, such as their sum, and not while some instances run with another number.
+
+onfail=local, while Redis cannot decide: each instance lets one call into a lock, so that as many may run as
+there are instances, and in flight its share of the count. Write onfail=closed where that does harm.
+
+charge=error counts failures, charge=success what succeeded: the permit is taken first and given back when
+the outcome says so. A panic is a failure. Of several results of type error, the last one counts.
 `},
 	{"expressions", `by, cost and when are Go expressions over the parameters of the method, the declarations of its
 package and the imports of its file. They are checked when generating and compiled into the wrapper.
@@ -140,15 +175,21 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	deny        "zero" if a denied call returns zero values; absent if it returns an error
 	limits      array, in the order in which they are decided:
 	    name        handle in errors, headers and metrics
-	    kind        "ip", "user", "global" or "key"
+	    kind        "ip", "user", "global", "key", "concurrency" or "lock"
 	    directive   canonical line: "//ratelimit:user 10,1s"
-	    rules       array of {"count": number, "window": Go duration}
-	    key         with <addr>, <id> or <text> for what calls differ in
-	    algorithm   as the option algo has it
+	    rules       array of {"count": number, "window": Go duration}; absent for concurrency and lock
+	    inFlight    the number of calls in flight, and
+	    per         whose they are: "global", "user", "ip" or "key"; absent but for concurrency
+	    key         with <addr>, <id> or <text> for what calls differ in; what concurrency and lock hold is
+	                kept under rl:sem:{key} and rl:lock:{key}
+	    algorithm   as the option algo has it; absent for concurrency and lock
 	    bytesPerID  the most that one id takes in Redis; absent where it is not known
 	    missing     "deny" or "allow" calls without identity; absent where there is none to miss
 	    onfail      "local", "open" or "closed"
 	    wait        how long a call waits for room at most, a Go duration; absent where it does not
+	    lease       how long a crashed process keeps what it holds, a Go duration; absent for rates
+	    segments    the number of locks that the ids of a lock share; absent where each has its own
+	    charge      "always", "success" or "error"; absent for concurrency and lock
 
 Fields may be added, and none will change its meaning.
 `},

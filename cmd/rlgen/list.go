@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,14 +28,20 @@ type limitJSON struct {
 	Name       string     `json:"name"`
 	Kind       string     `json:"kind"`
 	Directive  string     `json:"directive"`
-	Rules      []ruleJSON `json:"rules"`
+	Rules      []ruleJSON `json:"rules,omitempty"`
+	InFlight   int64      `json:"inFlight,omitempty"`
+	Per        string     `json:"per,omitempty"`
 	Key        string     `json:"key"`
-	Algorithm  string     `json:"algorithm"`
+	Algorithm  string     `json:"algorithm,omitempty"`
 	BytesPerID int64      `json:"bytesPerID,omitempty"`
 	Missing    string     `json:"missing,omitempty"`
 	OnFail     string     `json:"onfail"`
 	// Wait is a Go duration.
 	Wait string `json:"wait,omitempty"`
+	// Lease is a Go duration.
+	Lease    string `json:"lease,omitempty"`
+	Segments int64  `json:"segments,omitempty"`
+	Charge   string `json:"charge,omitempty"`
 }
 
 type ruleJSON struct {
@@ -89,13 +96,18 @@ func describe(dir string, m gen.Method) methodJSON {
 	out := methodJSON{File: file, Line: m.Pos.Line, Column: m.Pos.Column, Package: p.Package, Type: p.Type, Method: p.Method}
 	for i, l := range p.Limits {
 		limit := limitJSON{
-			Name:       p.Name(i),
-			Kind:       l.Kind.String(),
-			Directive:  rules.Namespace + l.String(),
-			Key:        p.KeyTemplate(i),
-			Algorithm:  l.Algorithm.String(),
-			BytesPerID: bytesPerID(p, i),
-			OnFail:     l.OnFail.String(),
+			Name:      p.Name(i),
+			Kind:      l.Kind.String(),
+			Directive: rules.Namespace + l.String(),
+			Key:       p.KeyTemplate(i),
+			OnFail:    l.OnFail.String(),
+		}
+		if l.Kind.Holds() {
+			limit.hold(&l)
+		} else {
+			limit.Algorithm = l.Algorithm.String()
+			limit.BytesPerID = bytesPerID(p, i)
+			limit.Charge = l.Charge.String()
 		}
 		if l.Deny == rules.DenyZero {
 			out.Deny = l.Deny.String()
@@ -103,7 +115,7 @@ func describe(dir string, m gen.Method) methodJSON {
 		if l.Wait > 0 {
 			limit.Wait = l.Wait.String()
 		}
-		if l.Kind != rules.Global {
+		if l.Whose() != rules.Global {
 			limit.Missing = l.Missing.String()
 		}
 		for _, r := range l.Rules {
@@ -141,7 +153,14 @@ func (c *command) printLimit(l limitJSON) {
 		fmt.Fprintf(c.stdout, "%s%s\n", indent, line)
 	}
 	fmt.Fprintf(c.stdout, "      key     %s\n", l.Key)
-	fmt.Fprintf(c.stdout, "      counts  %s, %s\n", l.Algorithm, l.size())
+	if l.Lease != "" {
+		fmt.Fprintf(c.stdout, "      holds   %s\n", l.holding())
+	} else {
+		fmt.Fprintf(c.stdout, "      counts  %s, %s\n", l.Algorithm, l.size())
+	}
+	if text := chargeText[l.Charge]; text != "" {
+		fmt.Fprintf(c.stdout, "      charges %s\n", text)
+	}
 	if l.Wait != "" {
 		fmt.Fprintf(c.stdout, "      waits   %s\n", l.waiting())
 	}
@@ -176,6 +195,8 @@ func wrap(text string, width int) []string {
 // size says how much memory the limit takes.
 func (l limitJSON) size() string {
 	switch n := l.BytesPerID; {
+	case l.Lease != "":
+		return "while held"
 	case n == 0:
 		return "memory not known"
 	case l.Kind == rules.Global.String():
@@ -201,6 +222,9 @@ func bytesText(n int64) string {
 
 // waiting says how long calls wait, and for what.
 func (l limitJSON) waiting() string {
+	if l.Lease != "" {
+		return "for its turn, at most " + l.Wait
+	}
 	if l.Algorithm == rules.LeakyBucket.String() {
 		return "in a queue, at most " + l.Wait
 	}
@@ -213,11 +237,46 @@ func (l limitJSON) otherwise() []string {
 	if l.Missing != "" {
 		list = append(list, "without identity "+missingText[l.Missing])
 	}
-	return append(list, "without Redis "+onFailText[l.OnFail])
+	return append(list, "without Redis "+l.withoutRedis())
+}
+
+// withoutRedis says what becomes of calls while the store cannot decide.
+func (l limitJSON) withoutRedis() string {
+	switch {
+	case l.Lease == "" || l.OnFail != rules.FailLocal.String():
+		return onFailText[l.OnFail]
+	case l.InFlight > 0:
+		return "a share for each instance"
+	}
+	return "one call in each instance"
+}
+
+// hold writes what a limit that holds something says of that.
+func (l *limitJSON) hold(from *rules.Limit) {
+	l.InFlight, l.Segments = from.Count, from.Segments
+	l.Lease = cmp.Or(from.Lease, rules.DefaultLease).String()
+	if from.Kind == rules.Concurrency {
+		l.Per = from.Per.String()
+	}
+}
+
+// holding says what calls hold.
+func (l limitJSON) holding() string {
+	text := "one call"
+	if l.InFlight > 0 {
+		text = fmt.Sprintf("at most %d in flight", l.InFlight)
+	}
+	if l.Segments > 0 {
+		text += fmt.Sprintf(" in each of %d segments", l.Segments)
+	} else if l.Missing != "" {
+		text += " per id"
+	}
+	return text + ", leases of " + l.Lease
 }
 
 // What becomes of a call, by the words of the options.
 var (
 	missingText = map[string]string{"deny": "denied", "allow": "allowed"}
+	chargeText  = map[string]string{"success": "calls that succeed", "error": "calls that fail"}
 	onFailText  = map[string]string{"local": "counted by each instance", "open": "allowed", "closed": "denied"}
 )

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,15 +24,18 @@ func (c *command) printMarkdown(methods []methodJSON) {
 				fmt.Sprintf("[%s.%s](%s#L%d)%s", m.Type, m.Method, m.File, m.Line, m.denial()),
 				code(strings.TrimPrefix(l.Directive, rules.Namespace)),
 				code(l.Key),
-				l.Algorithm,
+				l.way(),
 				l.size(),
 				missingText[l.Missing],
-				onFailText[l.OnFail],
+				l.withoutRedis(),
 			}
 			fmt.Fprintf(c.stdout, "| %s |\n", strings.Join(cells, " | "))
 		}
 	}
 }
+
+// way is the limit's algorithm, or what it is where it holds something.
+func (l limitJSON) way() string { return cmp.Or(l.Algorithm, l.Kind) }
 
 // code returns a text as code in a cell of a table, where a bar must be escaped and back quotes need longer ones around
 // them.

@@ -90,7 +90,7 @@ func keyLength(p *rules.Policy, i int) int64 {
 		return int64(len(template))
 	}
 	id := bytesOfAnID
-	if p.Limits[i].Kind == rules.IP {
+	if p.Limits[i].Whose() == rules.IP {
 		id = bytesOfAnIPPrefix
 	}
 	return int64(len(template) - (end + 1 - open) + id)
