@@ -28,6 +28,7 @@ type Limiter struct {
 	log        *slog.Logger
 	instances  int
 	secret     []byte
+	colocated  bool
 	health     health
 	lockHealth health
 	maxWaiters int64
@@ -132,7 +133,7 @@ func (l *Limiter) register(p *rules.Policy) error {
 	}
 	l.types[p.Type] = p.Package
 	for i := range p.Limits {
-		key := p.KeyTemplate(i)
+		key := l.template(p, i)
 		own := &p.Limits[i]
 		other, ok := l.keys[key]
 		if ok && !slices.Equal(other.Rules, own.Rules) {
@@ -170,9 +171,11 @@ func (l *Limiter) prepare(p *rules.Policy, i int) (limit, error) {
 	if from.Burst > 0 {
 		share.Burst = max(1, from.Burst/int64(l.instances))
 	}
+	k := newKeyer(p, i, l.secret)
+	k.suffix = ":" + l.bucket(p, i)
 	return limit{
 		Limit: from,
-		keyer: newKeyer(p, i, l.secret),
+		keyer: k,
 		share: share,
 		most:  smallest(from),
 	}, nil
