@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,6 +56,7 @@ func testModel(t *testing.T, b *Bench) {
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
 		m := newModel(rapid.Bool().Draw(rt, "semaphore"))
+		defer m.part()
 		name := fmt.Sprintf("%smodel%d{}:%%", b.Prefix, runs)
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			m.step(rt, t, b, name)
@@ -62,7 +64,7 @@ func testModel(t *testing.T, b *Bench) {
 	})
 }
 
-// model is what a store is to do, written as plainly as possible: holds by their ends.
+// model is what a store is to do, written as plainly as possible: holds by their ends, and waiters in the order in which they came.
 type model struct {
 	semaphore bool
 	now       time.Duration
@@ -70,11 +72,40 @@ type model struct {
 	costs     map[string]int64
 	tokens    map[string]int64
 	last      int64
+	joined    map[string]lock.Waiter // by the ID of the hold that they wait for
+	queue     []string               // IDs of waiters
+	begun     time.Time              // by the clock of the machine, by which waiters drop out
 }
 
 func newModel(semaphore bool) *model {
-	return &model{semaphore: semaphore, ends: map[string]time.Duration{}, costs: map[string]int64{}, tokens: map[string]int64{}}
+	return &model{semaphore: semaphore, ends: map[string]time.Duration{}, costs: map[string]int64{}, tokens: map[string]int64{},
+		joined: map[string]lock.Waiter{}, begun: time.Now()}
 }
+
+// waiter is the ID of who waits for a hold.
+func (m *model) waiter(rt *rapid.T, b *Bench, id string) string {
+	if _, ok := m.joined[id]; !ok {
+		w, err := b.Store.Join(ctx)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		m.joined[id] = w
+	}
+	return m.joined[id].ID
+}
+
+func (m *model) part() {
+	for _, w := range m.joined {
+		w.Close(lock.Claim{Waiter: w.ID}, true)
+	}
+}
+
+func (m *model) leave(waiter string) {
+	m.queue = slices.DeleteFunc(m.queue, func(w string) bool { return w == waiter })
+}
+
+// first says whether waiter, or who does not wait, is not to let others go first.
+func (m *model) first(waiter string) bool { return len(m.queue) == 0 || m.queue[0] == waiter }
 
 func (m *model) step(rt *rapid.T, t *testing.T, b *Bench, name string) {
 	owner := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "owner")
@@ -88,6 +119,12 @@ func (m *model) step(rt *rapid.T, t *testing.T, b *Bench, name string) {
 		if c.Outer == c.ID {
 			c.Outer = ""
 		}
+	}
+	if c.Outer == "" && rapid.Bool().Draw(rt, "waits") {
+		c.Waiter = m.waiter(rt, b, c.ID)
+	}
+	if time.Since(m.begun) > lock.WaiterLife/2 {
+		rt.Skip("it takes so long that waiters drop out")
 	}
 	switch op := rapid.SampledFrom([]string{"acquire", "acquire", "renew", "ask", "release", "pass"}).Draw(rt, "op"); op {
 	case "acquire":
@@ -103,10 +140,12 @@ func (m *model) step(rt *rapid.T, t *testing.T, b *Bench, name string) {
 			rt.Fatalf("Release(%s) = %v, %v, want %v", c.ID, got, err, want)
 		}
 		delete(m.ends, c.ID)
+		m.leave(c.Waiter)
 	case "pass":
 		d := time.Duration(rapid.IntRange(1, 4).Draw(rt, "units"))*unit - unit/2
 		b.Pass(t, name, d)
 		m.now += d
+		m.queue = nil
 		for id, end := range m.ends {
 			if end <= m.now {
 				delete(m.ends, id)
@@ -122,8 +161,10 @@ func (m *model) acquire(rt *rapid.T, b *Bench, c lock.Claim) {
 		rt.Fatalf("Acquire(%+v) = %+v, %v, want held %v of %v", c, got, err, want, m.ends)
 	}
 	if !want {
+		m.stand(rt, got, c)
 		return
 	}
+	m.leave(c.Waiter)
 	token, again := m.tokens[c.ID], m.has(c.ID)
 	switch {
 	case m.semaphore:
@@ -144,6 +185,16 @@ func (m *model) acquire(rt *rapid.T, b *Bench, c lock.Claim) {
 	m.left(rt, got, c)
 }
 
+// stand keeps the place of who waits for c, or gives it the last one.
+func (m *model) stand(rt *rapid.T, got lock.Answer, c lock.Claim) {
+	if c.Waiter != "" && !slices.Contains(m.queue, c.Waiter) {
+		m.queue = append(m.queue, c.Waiter)
+	}
+	if want := c.Waiter != "" && m.first(c.Waiter); got.First != want {
+		rt.Fatalf("Acquire(%+v) = %+v, want first %v of %v", c, got, want, m.queue)
+	}
+}
+
 func (m *model) has(id string) bool { _, ok := m.ends[id]; return ok }
 
 // meets says whether c can be met.
@@ -156,11 +207,11 @@ func (m *model) meets(c lock.Claim) bool {
 		for id := range m.ends {
 			sum += int64(id[0]-'a') + 1
 		}
-		return sum <= c.Limit
+		return sum <= c.Limit && m.first(c.Waiter)
 	case c.Outer != "":
 		return m.has(c.Outer)
 	}
-	return len(m.ends) == 0
+	return len(m.ends) == 0 && m.first(c.Waiter)
 }
 
 func (m *model) hold(c lock.Claim) {
