@@ -189,7 +189,7 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    wait        how long a call waits for room at most, a Go duration; absent where it does not
 	    lease       how long a crashed process keeps what it holds, a Go duration; absent for rates
 	    segments    the number of locks that the ids of a lock share; absent where each has its own
-	    charge      "always", "success" or "error"; absent for concurrency and lock
+	    charge      "success" or "error"; absent where every call is charged
 
 Fields may be added, and none will change its meaning.
 `},

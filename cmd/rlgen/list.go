@@ -107,6 +107,8 @@ func describe(dir string, m gen.Method) methodJSON {
 		} else {
 			limit.Algorithm = l.Algorithm.String()
 			limit.BytesPerID = bytesPerID(p, i)
+		}
+		if l.Charge != rules.ChargeAlways {
 			limit.Charge = l.Charge.String()
 		}
 		if l.Deny == rules.DenyZero {
