@@ -40,6 +40,17 @@
 // already when they go on. A call of several limits is charged to all of them when it is let into the queue; if it is in
 // several queues, it goes on when the last of them says, and is then closer to its neighbours in the others.
 //
+// # Holding
+//
+// A concurrency and a lock hold something while the call runs, in the [lock.Store] of [WithLocks]: [Guard.Hold] has what the method
+// needs for that, and [Permit.Done] lets go of it. Rates are asked first, then concurrency, then locks. A call that one of
+// them denies at once has never been made: what others granted is given back. One that waits for a concurrency or a lock,
+// and gives up or whose context ends, has failed: its rates are charged as their Charge says. The wait of each begins when
+// it is asked, and those who wait are served in the order in which they came, by all processes.
+//
+// While the lock store cannot decide, onfail=local lets each process decide alone: one call of a lock in each, and in flight the
+// process's share of the count.
+//
 // # When the store cannot decide
 //
 // Each limit says what happens then (its [rules.OnFail]): this process decides alone at its share of the count, the call

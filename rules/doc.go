@@ -18,8 +18,9 @@
 //
 // # Grammar
 //
-//	directive  = "//ratelimit:" ( limit | "none" | wrapper ) .
+//	directive  = "//ratelimit:" ( limit | hold | "none" | wrapper ) .
 //	limit      = ( "ip" | "user" | "global" | "key" ) rule { rule } { option } .
+//	hold       = ( "concurrency" count | "lock" ) { option } .
 //	wrapper    = "wrapper" ( identifier [ maker ] | maker ) .
 //	maker      = "constructor=" ( identifier | "none" ) .
 //	rule       = count ( "," | "/" ) window .
@@ -77,13 +78,22 @@
 // A call that is given back at once was never made. Given back later, a log forgets it; a bucket gets back what has not come
 // back by itself since; a window gets it back unless it, or the sub-window, is over.
 //
+// # Holding
+//
+// A concurrency and a lock have no rules: they hold something while the call runs, so many calls at once or one. Of the options they
+// have none that say how rates count, and no charge; a lock has no cost. They need a store of locks beside that of the counts.
+//
+// With segments, the ids of a lock share so many locks, and calls of other segments do not wait for each other. That is sound
+// where a call touches nothing but what belongs to its id, and only while all instances have the same number.
+//
 // # Options
 //
 //	algo     sliding-log*, sliding-window, fixed-window, token-bucket, leaky-bucket, gcra
 //	                                  how the limit counts
 //	burst    number                   depth of a bucket, each rule's count by default
 //	start    clock*, first            where a fixed window begins
-//	segments number up to 100         sub-windows of a sliding window, 10 by default
+//	segments number up to 100         sub-windows of a sliding window, 10 by default; of a lock, how many its ids share
+//	per      global*, ip, user, key   whose calls in flight a concurrency counts; key must have by
 //	by       Go expression            the id, in place of the context's; key must have it
 //	cost     Go expression            permits that a call takes, 1 by default
 //	when     Go expression            the limit applies only if it is true
@@ -92,6 +102,8 @@
 //	prefix   word                     first part of the key, rl by default
 //	missing  deny*, allow             what becomes of a call without an id
 //	onfail   local*, open, closed     what becomes of the limit while its store cannot decide
+//	charge   always*, success, error  which calls are charged, by how they end
+//	lease    duration, 10ms to 24h    how long what a crashed process holds is kept, 30s by default
 //	wait     duration, 1ms to 24h     how long a call waits for room at most: not at all by default
 //	deny     zero                     what a denied call returns: an error by default
 //
@@ -101,6 +113,9 @@
 // instead, for every call that its limits do not let pass: denied ones, those without an id, and those that onfail=closed
 // refuses while the store cannot decide. Nothing tells the caller; observers and logs are told. A zero pointer, function,
 // iterator or channel is nil. Where a method has several results of type error, a denial is the last of them.
+//
+// A limit with charge takes its permit before the call, and gives it back when the outcome is another one. It is for methods
+// that return an error; of several, the last counts. A panic is an error.
 //
 // A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
 // nor missing. Expressions are Go by their syntax here; what they mean is for the generator to check.
