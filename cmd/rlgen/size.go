@@ -12,7 +12,8 @@ import (
 //	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
 //	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
 //	             two of them
-//	compact-log  a string of 13 bytes for each call, with room for a quarter more, rounded up by the allocator
+//	compact-log  a string of 10 bytes for each call; from 102 calls on with room for 100 and an eighth more; rounded up
+//	             by the allocator
 //	buckets, fixed-window
 //	             a string with an entry for each rule
 //	sliding-window
@@ -25,7 +26,10 @@ const (
 	bytesPerSkipped   = 102
 	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
-	bytesPerPacked    = 21
+	bytesPerPacked    = 13
+	maxWhole          = 101 // that a compact log keeps without room for more
+	bytesPerRoomy     = 15
+	bytesOfRoom       = 1300
 	bytesPerBucket    = 64
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64
@@ -41,7 +45,10 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 	key := bytesPerKey + keyLength(p, i)
 	switch l.Algorithm {
 	case rules.CompactLog:
-		return key + bytesPerPacked*(mostCalls(l)+1)
+		if calls := mostCalls(l); calls > maxWhole {
+			return key + bytesOfRoom + bytesPerRoomy*calls
+		}
+		return key + bytesPerPacked*(mostCalls(l)+2)
 	case rules.SlidingLog:
 		calls := mostCalls(l)
 		if calls <= maxListed {
