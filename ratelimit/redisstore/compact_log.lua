@@ -26,6 +26,7 @@
 
 local PAGE = 1028               -- bytes of a string from which on it is read in parts: a head and 100 records
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
+local LONGEST = 31622400000000  -- µs, of all windows
 local RECORD = 10
 local SHORT_HEAD, LONG_HEAD = 10, 28
 
@@ -188,7 +189,7 @@ local function others()
     local place = units
     if units > 0 and at(log, units - 1) > now then
       place = later(log, now, 0, units)
-    elseif log.older > 0 and now > log.floor and turn(log, added, expires) then
+    elseif log.older > 0 and now > log.floor and not log.stale and turn(log, added, expires) then
       if ms then
         redis.call('PEXPIRE', log.key, ms)
       end
@@ -295,11 +296,15 @@ local function settle(limit, now)
   if limit.full then
     floor = math.max(floor, now - window)
   end
+  local stale = floor < now - 2 * LONGEST -- 48 bits tell times of nine years apart
+  if stale then
+    floor = now - LONGEST
+  end
   limit.written = true
   local added = string.rep(pack(now) .. string.sub(pack(log.base + 0), 3), limit.cost)
   local place = log.start - 1 + (units - log.older) * RECORD
-  if now <= floor or place + #added > PAGE or units > 0 and at(log, units - 1) > now then
-    log.floor = floor
+  if now <= floor or stale and log.older > 0 or place + #added > PAGE or units > 0 and at(log, units - 1) > now then
+    log.floor, log.stale = floor, stale
     others().insert(log, added, expires, near)
   elseif log.older > 0 then
     redis.call('SETRANGE', log.key, integer(place), added)
