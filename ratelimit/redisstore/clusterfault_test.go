@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,13 +92,30 @@ func lostGiveBacks(t *testing.T) string {
 		t.Fatal("there is no compact log")
 	}
 	take(t, newStore(t, plain), full)
-	f.only = func(addr string) bool { return addr == masterOf(t, plain, log.Key) }
-	f.always.Store(int32(cutAfter))
+	var scripts, cut atomic.Int64 // on one node
+	var every atomic.Int64        // how many of them there are to each whose connection breaks
+	node := masterOf(t, plain, log.Key)
+	f.only = func(addr string) bool {
+		n := every.Load()
+		if addr != node || n == 0 || scripts.Add(1)%n != 0 {
+			return false
+		}
+		cut.Add(1)
+		return true
+	}
 	var calls tally
-	calls.load(10, s, full, log, packed)
-	f.always.Store(int32(cutBefore))
-	calls.load(5, s, full, log, packed)
-	f.always.Store(int32(none))
+	for _, phase := range []struct {
+		fault fault
+		every int64 // 2 spares the reservation of a lone call and breaks its give-back, which is then repeated
+	}{{cutAfter, 2}, {cutAfter, 1}, {cutBefore, 1}, {cutAfter, 3}} {
+		f.always.Store(int32(phase.fault))
+		every.Store(phase.every)
+		for range 5 {
+			calls.take(s, full, log, packed)
+		}
+		calls.load(5, s, full, log, packed)
+	}
+	every.Store(0)
 	if n := calls.allowed.Load(); n != 0 {
 		t.Errorf("%d calls were admitted by a full limit, want 0", n)
 	}
@@ -115,7 +133,7 @@ func lostGiveBacks(t *testing.T) string {
 	}); err != nil {
 		t.Error(err)
 	}
-	return fmt.Sprintf("%v; 0 charged in the end", &calls)
+	return fmt.Sprintf("%d scripts cut off; %v; 0 charged in the end", cut.Load(), &calls)
 }
 
 func peek(req store.Request) store.Request {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha1" // names a script in Redis's cache; secures nothing
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -108,7 +109,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 			how = c.Script.Eval
 			continue
 		}
-		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m) {
+		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m, err) {
 			return nil, c.fail(m, err)
 		}
 		if m.class == store.Indeterminate {
@@ -140,9 +141,9 @@ func (c *Call) process(ctx context.Context) ([]int64, error) {
 	return cmd.Int64Slice()
 }
 
-// mayGoAgain says whether a call may be sent again after an error.
-func (c *Call) mayGoAgain(m meaning) bool {
-	return m.reaction == again || c.MayRepeat && m.class != store.Misconfigured
+// mayGoAgain says whether a call may be sent again after an error. A client that is closed stays so.
+func (c *Call) mayGoAgain(m meaning, err error) bool {
+	return m.reaction == again || c.MayRepeat && m.class != store.Misconfigured && !errors.Is(err, redis.ErrClosed)
 }
 
 // refresh makes a cluster's client look for the masters anew: it does so by itself only where it may send again.
