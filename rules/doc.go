@@ -118,7 +118,8 @@
 // that return an error; of several, the last counts. A panic is an error.
 //
 // A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
-// nor missing. Expressions are Go by their syntax here; what they mean is for the generator to check.
+// nor missing. Expressions are Go by their syntax here, 4096 bytes at most; what they
+// mean is for the generator to check.
 //
 // The words of directives, options and algorithms stand in one table each, in directive.go, option.go and algorithm.go.
 package rules

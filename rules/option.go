@@ -198,11 +198,19 @@ func inWord(r rune, marks string) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r)
 }
 
+// maxExpression is the length of the longest expression, in bytes: far more than a person reads, and little enough to be
+// checked at once.
+const maxExpression = 4096
+
 // expression is an option whose value is a Go expression.
 func expression(name string, suits []string, example string, field func(*Limit) *string) option {
 	return option{
 		name: name, suits: suits, example: example, spaces: true,
 		parse: func(l *Limit, text string) *fault {
+			if len(text) > maxExpression {
+				return faultf(0, "option %s has an expression of %d bytes, want at most %d; call a function of the package in its place",
+					name, len(text), maxExpression)
+			}
 			f := checkExpression(text)
 			if f == nil {
 				*field(l) = text

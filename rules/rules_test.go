@@ -80,6 +80,18 @@ column 38: found option by on global, want it on ip, user, key, concurrency or l
 	}
 }
 
+func TestLongExpression(t *testing.T) {
+	const prefix = "//ratelimit:key 10,1s by="
+	if _, err := Parse(prefix + strings.Repeat("a", 4096)); err != nil {
+		t.Errorf("Parse of an expression of 4096 bytes = %v, want none", err)
+	}
+	_, err := Parse(prefix + strings.Repeat("a+", 20_000) + "a")
+	const want = "column 26: option by has an expression of 40001 bytes, want at most 4096; call a function of the package in its place"
+	if err == nil || err.Error() != want {
+		t.Errorf("Parse = %v, want %v", err, want)
+	}
+}
+
 func TestColumn(t *testing.T) {
 	for _, test := range []struct {
 		comment, value string
