@@ -215,7 +215,7 @@ func TestCompactLogPermissions(t *testing.T) {
 func TestForeignCompactLog(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s := newStore(t, client)
-	for _, theirs := range []string{"theirs", "\x01log", "\x01log1234567", "\x01log1234567" + strings.Repeat("x", 14), "\x02log1234567890123", "\x01log" + strings.Repeat("x", 1000)} {
+	for _, theirs := range []string{"theirs", "\x01log", "\x01log123456", "\x01log1234567", "\x01log1234567" + strings.Repeat("x", 14), "\x02log1234567890123", "\x01log" + strings.Repeat("x", 1000)} {
 		req := request(redistest.Prefix(t)+"log", 5, 1)
 		req.Algorithm = rules.CompactLog
 		client.Set(context.Background(), req.Key, theirs, time.Minute)
