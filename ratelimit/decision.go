@@ -121,7 +121,7 @@ type Permit struct {
 // [Permit.Done], or after the rules' windows, does nothing. The error is the store's.
 func (p Permit) GiveBack(ctx context.Context) error {
 	if p.ending != nil {
-		return p.ending.end(p, undone)
+		return p.ending.end(ctx, p, undone)
 	}
 	if p.store == nil {
 		return nil

@@ -158,7 +158,7 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 		h := holding{guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
 		next, got, err := h.acquire(inner, d)
 		if err != nil {
-			_ = e.end(permit, h.outcome())
+			_ = e.end(ctx, permit, h.outcome())
 			return ctx, Permit{}, err
 		}
 		inner = next
@@ -306,7 +306,7 @@ type ending struct {
 }
 
 // end lets go of what is held, the last first, and gives back what an outcome does not charge. Only the first end does anything.
-func (e *ending) end(p Permit, o outcome) error {
+func (e *ending) end(ctx context.Context, p Permit, o outcome) error {
 	if e.over.Swap(true) {
 		return nil
 	}
@@ -314,10 +314,10 @@ func (e *ending) end(p Permit, o outcome) error {
 	for _, h := range slices.Backward(e.held) {
 		errs = append(errs, h.release())
 	}
-	return errors.Join(append(errs, e.giveBack(p, o))...)
+	return errors.Join(append(errs, e.giveBack(ctx, p, o))...)
 }
 
-func (e *ending) giveBack(p Permit, o outcome) error {
+func (e *ending) giveBack(ctx context.Context, p Permit, o outcome) error {
 	if p.store == nil {
 		return nil
 	}
@@ -325,7 +325,7 @@ func (e *ending) giveBack(p Permit, o outcome) error {
 	if len(part.Requests) == 0 {
 		return nil
 	}
-	return p.store.GiveBack(e.ctx, part)
+	return p.store.GiveBack(ctx, part)
 }
 
 // Done ends the call: it lets go of what the call holds, the last first, and gives back the permits of limits that are charged for other
@@ -339,11 +339,11 @@ func (p Permit) Done(err *error) {
 	}
 	if p.ending.guard.recovers {
 		if v := recover(); v != nil {
-			_ = p.ending.end(p, failed)
+			_ = p.ending.end(p.ending.ctx, p, failed)
 			panic(v)
 		}
 	}
-	_ = p.ending.end(p, outcomeOf(err != nil && *err != nil))
+	_ = p.ending.end(p.ending.ctx, p, outcomeOf(err != nil && *err != nil))
 }
 
 // Done is [Permit.Done] for a method whose result for an error is of another interface type than error.
@@ -353,11 +353,11 @@ func Done[E error](p Permit, err *E) {
 	}
 	if p.ending.guard.recovers {
 		if v := recover(); v != nil {
-			_ = p.ending.end(p, failed)
+			_ = p.ending.end(p.ending.ctx, p, failed)
 			panic(v)
 		}
 	}
-	_ = p.ending.end(p, outcomeOf(any(*err) != nil))
+	_ = p.ending.end(p.ending.ctx, p, outcomeOf(any(*err) != nil))
 }
 
 func outcomeOf(isError bool) outcome {

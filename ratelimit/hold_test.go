@@ -715,3 +715,24 @@ func TestDoneOfAnotherErrorType(t *testing.T) {
 		t.Errorf("after a panic = %v, want ErrExceeded", err)
 	}
 }
+
+// A queue's delay may end with the context before it is known how the call ends.
+func TestContextEndsInAQueueBeforeALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		queue := rules.Limit{Kind: rules.Global, Algorithm: rules.LeakyBucket, Rules: per(1, time.Minute), Wait: time.Hour, Charge: rules.ChargeSuccess}
+		g := d.of(inMemory()).guard(t, rules.Limit{Kind: rules.Lock}, queue)
+		if err := run(g, t.Context(), nothing); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := run(g, ctx, nothing); !errors.Is(err, context.Canceled) {
+			t.Errorf("Hold = %v, want canceled", err)
+		}
+		want := []string{"take", "acquire lock", "release lock", "take", "give back"}
+		if diff := cmp.Diff(want, d.read()); diff != "" {
+			t.Errorf("what the stores were asked (-want +got):\n%s", diff)
+		}
+	})
+}
