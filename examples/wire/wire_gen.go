@@ -22,7 +22,11 @@ func newHandler(client redis.UniversalClient) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiter(store)
+	lockStore, err := ratelimitwire.ProvideLocks(client)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
 		return nil, err
 	}
