@@ -107,7 +107,7 @@ func lostGiveBacks(t *testing.T) string {
 	for _, phase := range []struct {
 		fault fault
 		every int64 // 2 spares the reservation of a lone call and breaks its give-back, which is then repeated
-	}{{cutAfter, 2}, {cutAfter, 1}, {cutBefore, 1}, {cutAfter, 3}} {
+	}{{cutBefore, 2}, {cutAfter, 2}, {cutAfter, 1}, {cutBefore, 1}, {cutBefore, 3}} {
 		f.always.Store(int32(phase.fault))
 		every.Store(phase.every)
 		for range 5 {
