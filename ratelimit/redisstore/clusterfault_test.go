@@ -54,6 +54,17 @@ func moveSlot(t *testing.T, cluster *redistest.Cluster, key string) {
 	}
 	set(to, "node", nodeID(t, to))
 	set(from, "node", nodeID(t, to))
+	if err := redistest.Poll(func() error { // until every master knows
+		for _, node := range cluster.Masters {
+			err := node.Client(t).Get(ctx, key).Err()
+			if moved := redis.HasErrorPrefix(err, "MOVED"); moved != (node != to) || moved && !strings.HasSuffix(err.Error(), to.Addr()) {
+				return fmt.Errorf("%s says %w of a slot that %s has", node.Addr(), err, to.Addr())
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func clusterDown(t *testing.T) string {
