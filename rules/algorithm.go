@@ -15,7 +15,7 @@ const (
 	// SlidingLog records each admission and counts those of the last window. It is exact, and remembers at most
 	// 10,000 admissions of an id.
 	SlidingLog Algorithm = iota
-	// CompactLog is SlidingLog in one string of Redis: the same decisions in less memory and time. It remembers at most
+	// CompactLog is SlidingLog in one string of Redis: the same decisions in less memory. It remembers at most
 	// 100,000 admissions of an id.
 	CompactLog
 	// SlidingWindow counts by sub-windows, [Limit.Segments] of them in a window, each of which counts whole until it has

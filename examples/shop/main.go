@@ -60,7 +60,8 @@ func counts(url string) fx.Option {
 			return nil, errors.New("REDIS_URL is not the URL of a Redis, want redis://host:port or redis://user:password@host:port/db")
 		}
 		redis.SetLogger(clientLog{log})
-		opts.DialerRetries = 1 // while Redis is down, learn so at once: the limits' onfail takes over
+		opts.DialerRetries = 1                    // while Redis is down, learn so at once: the limits' onfail takes over
+		opts.ReadTimeout = 200 * time.Millisecond // while it does not answer, free connections that nobody waits on
 		client := redis.NewClient(opts)
 		lc.Append(fx.StopHook(client.Close))
 		return client, nil
