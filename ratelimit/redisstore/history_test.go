@@ -1,0 +1,372 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// result is what a store answered to a call.
+type result uint8
+
+const (
+	unasked result = iota // the call did not reach the store
+	allowed
+	denied
+	unavailable
+	indeterminate
+	misconfigured
+	cancelled // another error, the context's
+	results   // how many there are
+)
+
+func (r result) String() string {
+	return [results]string{"not asked", "allowed", "denied", "unavailable", "indeterminate", "misconfigured", "cancelled"}[r]
+}
+
+// call is what one call asked of a store, and what came of it. Times are by one monotonic clock, from its beginning.
+type call struct {
+	charges    []charge
+	start, end time.Duration
+	result     result
+	why        string          // what the store says of a failure
+	at         []time.Duration // when the store says that it has charged, where it does
+	took       time.Duration   // all of the call, with what the limiter adds
+	source     string          // who decided in the end
+
+	backStart, backEnd time.Duration // of its give-back; zero without one
+	backFailed         bool
+}
+
+// charge is what a call asks of one limit.
+type charge struct {
+	limit  int
+	cost   int64
+	denies bool // the limit denied the call
+}
+
+// span is the time from begin to end, both included.
+type span struct{ begin, end time.Duration }
+
+func (s span) meets(t span) bool { return s.begin <= t.end && t.begin <= s.end }
+
+// history is what was recorded of calls to one store whose limits lie in one slot, or on one server.
+type history struct {
+	limits []store.Request // Cost is not looked at
+	calls  []call
+	losses []span // in which the store has lost charges: some, or all of them
+}
+
+const (
+	// skew is how far the store's clock and the recorder's may go apart in a few windows.
+	skew = 10 * time.Millisecond
+	// phantom is how long after a call whose answer was lost the store may yet execute it.
+	phantom = 10 * time.Second
+	// unsure is how long before a loss what was given back may be charged again after it.
+	unsure = 2 * time.Second
+	// tooLate is when a call has not ended with its budget, on however busy a machine.
+	tooLate = 5 * time.Second
+)
+
+// violations checks the history against the laws, and says where it breaks one:
+//
+//   - admissions: in every interval I, a limit admits at most
+//
+//     bound(|I|) + Σ over the losses f that meet I of min(bound(|I|), what was admitted in I before the end of f)
+//
+//     where bound is what the algorithm promises of an interval of this length. What has been given back before the end of I
+//     is not admitted.
+//   - denials: what may be charged when a limit denies a cost, and the cost, are more than its rule has room for.
+//   - receipts: what the store says of when it charged lies within the call.
+//   - budget: every call ends.
+//   - refusals: no call is misconfigured.
+func (h *history) violations() []string {
+	var found []string
+	for i := range h.limits {
+		found = append(found, h.overAdmitted(i)...)
+		found = append(found, h.unexplained(i)...)
+	}
+	for i := range h.calls {
+		if what := h.calls[i].wrong(); what != "" {
+			found = append(found, fmt.Sprintf("call at %v: %s", h.calls[i].start, what))
+		}
+	}
+	return found
+}
+
+// wrong says what is wrong with a call by itself.
+func (c *call) wrong() string {
+	if c.took > tooLate || c.end-c.start > tooLate {
+		return fmt.Sprintf("budget: it took %v, want at most %v", max(c.took, c.end-c.start), tooLate)
+	}
+	if c.result == misconfigured {
+		return "refusals: " + c.why
+	}
+	for _, at := range c.at {
+		if at < c.start-skew || at > c.end+skew {
+			return fmt.Sprintf("receipts: charged at %v, want %v to %v", at, c.start, c.end)
+		}
+	}
+	return ""
+}
+
+// bound is the most that req's limit admits within a time of this length, both ends included.
+func bound(req *store.Request, length time.Duration) int64 {
+	most := int64(math.MaxInt64)
+	for _, r := range req.Rules {
+		most = min(most, boundOf(req, r, length))
+	}
+	return most
+}
+
+func boundOf(req *store.Request, r rules.Rule, length time.Duration) int64 {
+	windows, begun := int64(length/r.Window), int64((length+r.Window-1)/r.Window)
+	capacity := req.Capacity(r)
+	switch {
+	case req.Algorithm == rules.FixedWindow:
+		return r.Count * (begun + 1)
+	case req.Algorithm == rules.TokenBucket && req.Refill == rules.RefillInterval:
+		return capacity + min(r.Count, capacity)*begun
+	case flows(req):
+		return capacity + int64(length)/int64(time.Microsecond)*r.Count/r.Window.Microseconds()
+	}
+	return r.Count * (windows + 1)
+}
+
+// flows says whether what was charged leaves bit by bit.
+func flows(req *store.Request) bool {
+	switch req.Algorithm {
+	case rules.TokenBucket:
+		return req.Refill != rules.RefillInterval
+	case rules.LeakyBucket, rules.GCRA:
+		return true
+	}
+	return false
+}
+
+// admission is a change of what a limit has admitted.
+type admission struct {
+	at, start time.Duration // at the latest, and at the earliest
+	cost      int64         // negative for what is given back
+}
+
+// admissions are those of a limit, by when they were known.
+func (h *history) admissions(limit int) []admission {
+	var all []admission
+	for i := range h.calls {
+		c := &h.calls[i]
+		if c.result != allowed {
+			continue
+		}
+		for _, of := range c.charges {
+			if of.limit != limit || of.cost == 0 {
+				continue
+			}
+			all = append(all, admission{c.end, c.start, of.cost})
+			if c.backEnd > 0 {
+				all = append(all, admission{c.backStart, c.start, -of.cost})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b admission) int { return int(a.at - b.at) })
+	return all
+}
+
+// overAdmitted looks at every interval from the beginning of a call to the end of another.
+func (h *history) overAdmitted(limit int) []string {
+	req := &h.limits[limit]
+	all := h.admissions(limit)
+	longest := time.Duration(0)
+	for _, r := range req.Rules {
+		longest = max(longest, 3*r.Window)
+	}
+	for i := range all {
+		begin := all[i].start
+		sum := int64(0)
+		first := sort.Search(len(all), func(j int) bool { return all[j].at >= begin })
+		for j := first; j < len(all) && all[j].at <= begin+longest; j++ {
+			if all[j].start < begin {
+				continue
+			}
+			sum += all[j].cost
+			length := all[j].at - begin + skew
+			if sum <= bound(req, length) {
+				continue
+			}
+			within := span{begin, all[j].at}
+			if most := bound(req, length) + h.lost(all[first:j+1], within, bound(req, length)); sum > most {
+				return []string{fmt.Sprintf("admissions: %s %v admitted %d from %v to %v, want at most %d with %d losses",
+					req.Key, req.Rules, sum, within.begin, within.end, most, len(h.lossesIn(within)))}
+			}
+		}
+	}
+	return nil
+}
+
+func (h *history) lossesIn(within span) []span {
+	var in []span
+	for _, f := range h.losses {
+		if f.meets(within) {
+			in = append(in, f)
+		}
+	}
+	return in
+}
+
+// lost is how much more than most may be admitted in an interval for what was lost in it: of each loss, what had been
+// admitted before.
+func (h *history) lost(admitted []admission, within span, most int64) int64 {
+	more := int64(0)
+	for _, f := range h.lossesIn(within) {
+		before := int64(0)
+		for _, a := range admitted {
+			if a.start >= within.begin && a.start <= f.end {
+				before += a.cost
+			}
+		}
+		more += min(most, before)
+	}
+	return more
+}
+
+// asks is what the call asks of a limit.
+func (c *call) asks(limit int) (cost int64) {
+	for _, of := range c.charges {
+		if of.limit == limit {
+			cost += of.cost
+		}
+	}
+	return cost
+}
+
+// holding is what may be charged to a limit, and when: from the earliest to the latest instant.
+type holding struct {
+	from, until time.Duration // when the store may have charged it, until its reply at the latest
+	gone        time.Duration // when it surely has been given back; never if it was not
+	cost        int64
+}
+
+const never = time.Duration(math.MaxInt64 / 4)
+
+// holdings are all of a limit's.
+func (h *history) holdings(limit int) []holding {
+	var all []holding
+	for i := range h.calls {
+		c := &h.calls[i]
+		cost := c.asks(limit)
+		if cost == 0 || c.result != allowed && c.result != indeterminate {
+			continue
+		}
+		one := holding{from: c.start, until: c.end, gone: never, cost: cost}
+		if c.result == indeterminate {
+			one.until += phantom
+		}
+		if c.backEnd > 0 && !c.backFailed && len(h.lossesIn(span{c.start, c.backEnd + unsure})) == 0 {
+			one.gone = c.backEnd
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// total answers how much has come by a time.
+type total struct {
+	times []time.Duration
+	sums  []int64
+}
+
+func newTotal(all []holding, when func(holding) time.Duration) total {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b holding) int { return int(when(a) - when(b)) })
+	t := total{sums: []int64{0}}
+	for _, one := range sorted {
+		t.times = append(t.times, when(one))
+		t.sums = append(t.sums, t.sums[len(t.sums)-1]+one.cost)
+	}
+	return t
+}
+
+// before is the sum of what came before a time.
+func (t total) before(at time.Duration) int64 {
+	return t.sums[sort.Search(len(t.times), func(i int) bool { return t.times[i] >= at })]
+}
+
+// unexplained looks at every denial of a limit.
+func (h *history) unexplained(limit int) []string {
+	req := &h.limits[limit]
+	all := h.holdings(limit)
+	var room []func(denial span) int64 // by rule: the most that may be charged
+	for _, r := range req.Rules {
+		if flows(req) {
+			room = append(room, meter(all, req.Capacity(r), r))
+		} else {
+			room = append(room, inWindow(all, counts(req, r)))
+		}
+	}
+	for i := range h.calls {
+		c := &h.calls[i]
+		for _, of := range c.charges {
+			if of.limit != limit || !of.denies {
+				continue
+			}
+			explained := false
+			text := ""
+			for j, r := range req.Rules {
+				held := room[j](span{c.start, c.end})
+				explained = explained || held+of.cost > req.Capacity(r)
+				text += fmt.Sprintf(" %d of %d in %v", held, req.Capacity(r), r.Window)
+			}
+			if !explained {
+				return []string{fmt.Sprintf("denials: %s denied %d at %v with at most%s charged, want an admission", req.Key, of.cost, c.start, text)}
+			}
+		}
+	}
+	return nil
+}
+
+// counts is how long an admission counts at most.
+func counts(req *store.Request, r rules.Rule) time.Duration {
+	if req.Algorithm == rules.SlidingWindow {
+		_, length := rules.Subwindows(r.Window, req.Segments)
+		return r.Window + length + skew
+	}
+	return r.Window + skew
+}
+
+// inWindow is what may be charged when all that is counts for so long.
+func inWindow(all []holding, counts time.Duration) func(span) int64 {
+	from := newTotal(all, func(h holding) time.Duration { return h.from })
+	gone := newTotal(all, func(h holding) time.Duration { return min(h.until+counts, max(h.gone, h.from)) })
+	return func(denial span) int64 { return from.before(denial.end+1) - gone.before(denial.begin) }
+}
+
+// meter is what may be in a bucket that leaks.
+func meter(all []holding, capacity int64, r rules.Rule) func(span) int64 {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b holding) int { return int(a.until - b.until) })
+	from := newTotal(all, func(h holding) time.Duration { return h.from })
+	until := newTotal(all, func(h holding) time.Duration { return h.until })
+	rate := float64(r.Count) / float64(r.Window)
+	levels := make([]float64, len(sorted)+1) // after each
+	for i, one := range sorted {
+		level := levels[i]
+		if i > 0 {
+			level = max(0, level-rate*float64(one.until-sorted[i-1].until))
+		}
+		levels[i+1] = min(float64(capacity), level+float64(one.cost))
+	}
+	return func(denial span) int64 {
+		n := sort.Search(len(sorted), func(i int) bool { return sorted[i].until >= denial.begin })
+		level := 0.0
+		if n > 0 {
+			level = max(0, levels[n]-rate*float64(denial.begin-sorted[n-1].until-skew))
+		}
+		straddling := from.before(denial.end+1) - until.before(denial.begin)
+		return min(capacity, int64(math.Ceil(level))+straddling)
+	}
+}
