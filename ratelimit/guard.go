@@ -143,7 +143,7 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 // once asks the store, and where it cannot decide, whatever takes its place.
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	from := g.limiter.store
-	outcome, err := from.Take(ctx, c.requests, detail)
+	outcome, err := store.Take(ctx, from, c.requests, detail)
 	if err == nil {
 		g.limiter.health.decided(g.limiter.log)
 		return g.answer(d, c, from, SourceStore, outcome)
@@ -276,7 +276,7 @@ func (g *Guard) takeLocal(ctx context.Context, c call, detail bool, d *Decision)
 		d.Allowed = true
 		return Permit{}, nil
 	}
-	outcome, err := g.limiter.local.Take(ctx, c.requests, detail)
+	outcome, err := store.Take(ctx, g.limiter.local, c.requests, detail)
 	if err == nil {
 		return g.answer(d, c, g.limiter.local, SourceLocal, outcome)
 	}

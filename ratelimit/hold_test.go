@@ -244,9 +244,9 @@ type writtenRates struct {
 	*diary
 }
 
-func (w writtenRates) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (w writtenRates) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	w.write("take")
-	return w.Store.Take(ctx, requests, detail)
+	return w.Store.Take(ctx, requests, detail, out)
 }
 
 func (w writtenRates) GiveBack(ctx context.Context, r store.Receipt) error {

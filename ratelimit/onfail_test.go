@@ -22,11 +22,11 @@ type brokenStore struct {
 	err error
 }
 
-func (s *brokenStore) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (s *brokenStore) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if s.err != nil {
-		return store.Outcome{}, s.err
+		return s.err
 	}
-	return s.Store.Take(ctx, requests, detail)
+	return s.Store.Take(ctx, requests, detail, out)
 }
 
 func failing(class store.Class) *brokenStore {
@@ -130,9 +130,9 @@ type hangUp struct {
 	cancel func()
 }
 
-func (s hangUp) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
+func (s hangUp) Take(context.Context, []store.Request, bool, *store.Outcome) error {
 	s.cancel()
-	return store.Outcome{}, &store.Error{Class: store.Unavailable, Err: errors.New("no")}
+	return &store.Error{Class: store.Unavailable, Err: errors.New("no")}
 }
 
 // What a caller who gives up gets is the context's error, whenever that happens, and nothing is decided in its place.

@@ -106,11 +106,11 @@ type counted struct {
 	asks int
 }
 
-func (s *counted) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (s *counted) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	s.mu.Lock()
 	s.asks++
 	s.mu.Unlock()
-	return s.Store.Take(ctx, requests, detail)
+	return s.Store.Take(ctx, requests, detail, out)
 }
 
 // Calls that wait long enough all pass: in the order in which they came, at the first instants that the law of the
@@ -387,14 +387,14 @@ type flaky struct {
 	fails []int
 }
 
-func (s *flaky) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (s *flaky) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asks++
 	if slices.Contains(s.fails, s.asks) {
-		return store.Outcome{}, &store.Error{Class: store.Unavailable, Err: fmt.Errorf("ask %d fails", s.asks)}
+		return &store.Error{Class: store.Unavailable, Err: fmt.Errorf("ask %d fails", s.asks)}
 	}
-	return s.Store.Take(ctx, requests, detail)
+	return s.Store.Take(ctx, requests, detail, out)
 }
 
 // A store that fails while a call waits: each ask is decided as onfail says, and none goes on waiting for a store that is gone.

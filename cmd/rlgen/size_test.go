@@ -99,7 +99,7 @@ func spread(t *testing.T, limit *rules.Limit, key string) string {
 	for i := range segments + 1 {
 		server.SetTime(time.Unix(0, 0).Add(time.Duration(base+i) * length))
 		cost := (left + segments - i) / (segments + 1 - i)
-		out, err := s.Take(t.Context(), []store.Request{store.NewRequest(limit, key, cost)}, false)
+		out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(limit, key, cost)}, false)
 		if err != nil || !out.Allowed {
 			t.Fatalf("Take of %d in sub-window %d = %+v, %v, want it allowed", cost, i, out, err)
 		}
@@ -123,7 +123,7 @@ func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 		cost = count / 100
 	}
 	for {
-		out, err := s.Take(t.Context(), []store.Request{store.NewRequest(limit, key, cost)}, false)
+		out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(limit, key, cost)}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,7 @@ func ExampleStart() {
 		Cost:  1,
 	}
 	for range 3 {
-		out, err := limits.Take(context.Background(), []store.Request{request}, false)
+		out, err := store.Take(context.Background(), limits, []store.Request{request}, false)
 		fmt.Println(out.Allowed, err)
 	}
 	// Output:

@@ -50,8 +50,8 @@ type secret struct {
 	class store.Class
 }
 
-func (s secret) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
-	return store.Outcome{}, &store.Error{Class: s.class, Err: errors.New("dial redis.internal:6379: NOAUTH hunter2")}
+func (s secret) Take(context.Context, []store.Request, bool, *store.Outcome) error {
+	return &store.Error{Class: s.class, Err: errors.New("dial redis.internal:6379: NOAUTH hunter2")}
 }
 
 func leaky(t *testing.T, class store.Class) *ratelimit.Limiter {

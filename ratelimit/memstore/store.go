@@ -62,12 +62,12 @@ func monotonic() func() time.Time {
 }
 
 // Take decides one call. It never waits, and fails only if ctx is done or a request is not valid.
-func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if err := store.Ended(ctx); err != nil {
-		return store.Outcome{}, err
+		return err
 	}
 	if err := validate(requests); err != nil {
-		return store.Outcome{}, &store.Error{Class: store.Misconfigured, Err: err}
+		return &store.Error{Class: store.Misconfigured, Err: err}
 	}
 	answers := 0
 	for i := range requests {
@@ -78,7 +78,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 	defer held.unlock()
 	now := s.clock().UnixMicro()
 
-	out := store.Outcome{Allowed: true, Rules: make([]store.RuleOutcome, 0, answers)}
+	*out = store.Outcome{Allowed: true, Rules: make([]store.RuleOutcome, 0, answers)}
 	for i := range requests {
 		req := &requests[i]
 		counts := s.shardOf(req.Key).counts(req, now)
@@ -96,7 +96,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 	if detail {
 		s.describe(now, requests, out.Rules)
 	}
-	return out, nil
+	return nil
 }
 
 // charge charges every request.

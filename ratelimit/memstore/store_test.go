@@ -20,7 +20,7 @@ func TestExpiredKeysAreDropped(t *testing.T) {
 	const perSecond = 1000
 	for i := range 100 * perSecond {
 		now = now.Add(time.Second / perSecond)
-		out, err := s.Take(context.Background(), []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
+		out, err := store.Take(context.Background(), s, []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
 		if err != nil || !out.Allowed {
 			t.Fatalf("Take of a new id = %+v, %v, want it allowed", out, err)
 		}
@@ -35,7 +35,7 @@ func TestMaxKeys(t *testing.T) {
 	s := memstore.New(memstore.WithMaxKeys(6400))
 	rs := []rules.Rule{{Count: 1, Window: time.Hour}}
 	for i := range 100_000 {
-		out, err := s.Take(context.Background(), []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
+		out, err := store.Take(context.Background(), s, []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
 		if err != nil || !out.Allowed {
 			t.Fatalf("Take of a new id = %+v, %v, want it allowed", out, err)
 		}
@@ -57,7 +57,7 @@ func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 		{"unknown algorithm", store.Request{Key: "k", Rules: rs, Cost: 1, Algorithm: 200}, `misconfigured: limit 1 of the call: algorithm Algorithm(200), want one that the store has`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := memstore.New().Take(context.Background(), []store.Request{test.req}, false)
+			_, err := store.Take(context.Background(), memstore.New(), []store.Request{test.req}, false)
 			if err == nil || err.Error() != test.want {
 				t.Errorf("Take = %v, want %s", err, test.want)
 			}

@@ -264,8 +264,8 @@ func TestModuleTellsEveryObserver(t *testing.T) {
 // down is a store that cannot decide.
 type down struct{ store.Store }
 
-func (down) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
-	return store.Outcome{}, &store.Error{Class: store.Unavailable, Err: errBroken}
+func (down) Take(context.Context, []store.Request, bool, *store.Outcome) error {
+	return &store.Error{Class: store.Unavailable, Err: errBroken}
 }
 
 func TestModuleLogsToTheAppsLogger(t *testing.T) {

@@ -66,11 +66,11 @@ func limiter(s store.Store, locks lock.Store, opts []ratelimit.Option) *ratelimi
 // answering is a store that keeps nothing: its answer is that of the func, for rule i of a request.
 type answering func(req store.Request, i int) store.RuleOutcome
 
-func (answer answering) Take(ctx context.Context, requests []store.Request, _ bool) (store.Outcome, error) {
+func (answer answering) Take(ctx context.Context, requests []store.Request, _ bool, out *store.Outcome) error {
 	if err := store.Ended(ctx); err != nil {
-		return store.Outcome{}, err
+		return err
 	}
-	out := store.Outcome{Allowed: true}
+	*out = store.Outcome{Allowed: true, Rules: out.Rules[:0]}
 	for _, req := range requests {
 		for i := range req.Rules {
 			r := answer(req, i)
@@ -78,7 +78,7 @@ func (answer answering) Take(ctx context.Context, requests []store.Request, _ bo
 			out.Rules = append(out.Rules, r)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func (answering) GiveBack(context.Context, store.Receipt) error { return nil }
@@ -90,8 +90,8 @@ var errFailing = errors.New("this store is made to fail")
 
 func (c failing) err() error { return &store.Error{Class: store.Class(c), Err: errFailing} }
 
-func (c failing) Take(context.Context, []store.Request, bool) (store.Outcome, error) {
-	return store.Outcome{}, c.err()
+func (c failing) Take(context.Context, []store.Request, bool, *store.Outcome) error {
+	return c.err()
 }
 
 func (c failing) GiveBack(context.Context, store.Receipt) error { return c.err() }

@@ -28,7 +28,7 @@ func BenchmarkTake(b *testing.B) {
 		}}
 	}
 	ask := func() {
-		if _, err := s.Take(context.Background(), requests[rand.IntN(len(requests))], false); err != nil {
+		if _, err := store.Take(context.Background(), s, requests[rand.IntN(len(requests))], false); err != nil {
 			b.Error(err)
 		}
 	}

@@ -24,7 +24,7 @@ func TestBreaker(t *testing.T) {
 	s := newStore(t, client, redisstore.WithBudget(short))
 	key := redistest.Prefix(t)
 	ask := func() (store.Outcome, error) {
-		return s.Take(context.Background(), []store.Request{request(key, 10_000, 1)}, false)
+		return store.Take(context.Background(), s, []store.Request{request(key, 10_000, 1)}, false)
 	}
 	out, err := ask()
 	if err != nil {
@@ -93,7 +93,7 @@ func TestBreakerKeepsFromRefusalsAndCallers(t *testing.T) {
 	key := redistest.Prefix(t)
 	client.Set(t.Context(), key, "another program's", 0)
 	for i := range 20 {
-		if _, err := s.Take(context.Background(), []store.Request{request(key, 10, 1)}, false); classOf(err) != store.Misconfigured {
+		if _, err := store.Take(context.Background(), s, []store.Request{request(key, 10, 1)}, false); classOf(err) != store.Misconfigured {
 			t.Fatalf("Take %d of another's key = %v, want an error of class %v", i, err, store.Misconfigured)
 		}
 	}
@@ -114,7 +114,7 @@ func TestBreakerKeepsFromRefusalsAndCallers(t *testing.T) {
 			}
 			cancel()
 		}()
-		if _, err := s.Take(ctx, []store.Request{request(key, 100, 1)}, false); !errors.Is(err, context.Canceled) {
+		if _, err := store.Take(ctx, s, []store.Request{request(key, 100, 1)}, false); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Take of a caller who goes away = %v, want %v", err, context.Canceled)
 		}
 	}

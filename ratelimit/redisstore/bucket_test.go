@@ -103,7 +103,7 @@ func TestForeignStrings(t *testing.T) {
 			t.Run(fmt.Sprint(name, theirs), func(t *testing.T) {
 				s, p := newStore(t, client), redistest.Prefix(t)
 				client.Set(context.Background(), p+"b", theirs, time.Minute)
-				_, err := s.Take(context.Background(), []store.Request{request(p+"log", 5, 1), bucketOf(p+"a", 5, 1), bucketOf(p+"b", 5, 1)}, true)
+				_, err := store.Take(context.Background(), s, []store.Request{request(p+"log", 5, 1), bucketOf(p+"a", 5, 1), bucketOf(p+"b", 5, 1)}, true)
 				if classOf(err) != store.Misconfigured {
 					t.Errorf("Take = %v, want an error of class %v", err, store.Misconfigured)
 				}
@@ -139,7 +139,7 @@ func TestBucketPermissions(t *testing.T) {
 	take(t, s, bucketOf("rl:old", 10, 2), compact("rl:records"))
 	before := []string{admin.Get(ctx, "rl:old").Val(), admin.Get(ctx, "rl:records").Val()}
 	narrow := as(t, server, strings.Replace(acl, "+pttl", "-pttl", 1)) // which the log asks for when the others have been written
-	_, err := narrow.Take(ctx, []store.Request{
+	_, err := store.Take(ctx, narrow, []store.Request{
 		bucketOf("rl:old", 10, 1), compact("rl:records"), bucketOf("rl:new", 10, 1), compact("rl:first"), request("rl:log", 10, 1),
 	}, false)
 	if classOf(err) != store.Misconfigured {
@@ -170,7 +170,7 @@ func TestLostBucketReservation(t *testing.T) {
 		take(t, s, req)
 	}
 	f.next.Store(int32(cutAfter))
-	if _, err := brief.Take(context.Background(), requests, true); classOf(err) != store.Indeterminate {
+	if _, err := store.Take(context.Background(), brief, requests, true); classOf(err) != store.Indeterminate {
 		t.Errorf("Take = %v, want an error of class %v", err, store.Indeterminate)
 	}
 	if err := redistest.Poll(func() error {
@@ -219,7 +219,7 @@ func TestForeignCompactLog(t *testing.T) {
 		req := request(redistest.Prefix(t)+"log", 5, 1)
 		req.Algorithm = rules.CompactLog
 		client.Set(context.Background(), req.Key, theirs, time.Minute)
-		if _, err := s.Take(context.Background(), []store.Request{req}, true); classOf(err) != store.Misconfigured {
+		if _, err := store.Take(context.Background(), s, []store.Request{req}, true); classOf(err) != store.Misconfigured {
 			t.Errorf("Take over %q = %v, want an error of class %v", theirs, err, store.Misconfigured)
 		}
 		if got := client.Get(context.Background(), req.Key).Val(); got != theirs {

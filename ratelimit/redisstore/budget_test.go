@@ -37,7 +37,7 @@ func TestFrozenServer(t *testing.T) {
 	out := take(t, s, request(key, 10, 1))
 	server.Freeze(t)
 	elapsed(t, func() {
-		_, err := brief.Take(context.Background(), []store.Request{request(key, 10, 1)}, true)
+		_, err := store.Take(context.Background(), brief, []store.Request{request(key, 10, 1)}, true)
 		if classOf(err) != store.Indeterminate {
 			t.Errorf("Take = %v, want an error of class %v", err, store.Indeterminate)
 		}
@@ -50,7 +50,7 @@ func TestFrozenServer(t *testing.T) {
 	elapsed(t, func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		_, err := s.Take(ctx, []store.Request{request(key, 10, 1)}, true)
+		_, err := store.Take(ctx, s, []store.Request{request(key, 10, 1)}, true)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Take with a cancelled context = %v, want %v", err, context.Canceled)
 		}
@@ -59,7 +59,7 @@ func TestFrozenServer(t *testing.T) {
 	elapsed(t, func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, cause)
 		defer cancel()
-		_, err := s.Take(ctx, []store.Request{request(key, 10, 1)}, true)
+		_, err := store.Take(ctx, s, []store.Request{request(key, 10, 1)}, true)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) {
 			t.Errorf("Take past its deadline = %v, want %v and %v", err, context.DeadlineExceeded, cause)
 		}
@@ -76,12 +76,12 @@ func TestDeadServer(t *testing.T) {
 	server.Kill(t)
 	for range 3 {
 		elapsed(t, func() {
-			if _, err := s.Take(context.Background(), []store.Request{request("k", 10, 1)}, true); err == nil {
+			if _, err := store.Take(context.Background(), s, []store.Request{request("k", 10, 1)}, true); err == nil {
 				t.Error("Take from a dead server succeeds, want an error")
 			}
 		})
 	}
-	_, err := s.Take(context.Background(), []store.Request{request("k", 10, 1)}, true)
+	_, err := store.Take(context.Background(), s, []store.Request{request("k", 10, 1)}, true)
 	var op *net.OpError
 	if classOf(err) != store.Unavailable || !errors.As(err, &op) {
 		t.Errorf("Take from a dead server = %v, want the dial's error, of class %v", err, store.Unavailable)
@@ -97,9 +97,9 @@ func TestExhaustedPool(t *testing.T) {
 	key := redistest.Prefix(t)
 	take(t, newStore(t, client), request(key, 10, 1))
 	f.next.Store(int32(stall))
-	elapsed(t, func() { s.Take(context.Background(), []store.Request{request(key, 10, 1)}, true) })
+	elapsed(t, func() { store.Take(context.Background(), s, []store.Request{request(key, 10, 1)}, true) })
 	elapsed(t, func() {
-		_, err := s.Take(context.Background(), []store.Request{request(key, 10, 1)}, true)
+		_, err := store.Take(context.Background(), s, []store.Request{request(key, 10, 1)}, true)
 		if classOf(err) != store.Unavailable {
 			t.Errorf("Take without a connection = %v, want an error of class %v: nothing was sent", err, store.Unavailable)
 		}
@@ -157,7 +157,7 @@ func TestClientIsToldTheBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin = time.Now()
-			s.Take(context.Background(), []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
+			store.Take(context.Background(), s, []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
 			after := time.Since(begin)
 			if got := <-told; got < test.want || got > test.want+after {
 				t.Errorf("the client's deadline is %v after the call began, want %v", got, test.want)
@@ -170,7 +170,7 @@ func TestClientIsToldTheBudget(t *testing.T) {
 func TestPanickingClient(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	client.AddHook(hook(func(context.Context) { panic("a bug in a hook") }))
-	_, err := newStore(t, client).Take(context.Background(), []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
+	_, err := store.Take(context.Background(), newStore(t, client), []store.Request{request(redistest.Prefix(t), 10, 1)}, false)
 	if classOf(err) != store.Misconfigured || !strings.Contains(err.Error(), "a bug in a hook") {
 		t.Errorf("Take = %v, want an error of class %v that says what panicked", err, store.Misconfigured)
 	}

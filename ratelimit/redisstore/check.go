@@ -361,7 +361,7 @@ const keyCommands = 13
 // charge takes a permit under a key of the check's own, gives it back, and measures how far away the server is.
 func (c *check) charge(ctx context.Context, key string) error {
 	req := store.Request{Key: key, Rules: []rules.Rule{{Count: maxLogCount, Window: time.Second}}, Cost: 1}
-	out, err := c.store.Take(ctx, []store.Request{req}, false)
+	out, err := store.Take(ctx, c.store, []store.Request{req}, false)
 	if err != nil {
 		return err
 	}
@@ -379,7 +379,7 @@ func (c *check) charge(ctx context.Context, key string) error {
 // look asks for the state behind a key, and names the key if that cannot be had.
 func (c *check) look(ctx context.Context, req store.Request) error {
 	req.Cost = 0
-	_, err := c.store.Take(ctx, []store.Request{req}, true)
+	_, err := store.Take(ctx, c.store, []store.Request{req}, true)
 	var failed *store.Error
 	if errors.As(err, &failed) {
 		return &store.Error{Class: failed.Class, Err: fmt.Errorf("key %s: %w", req.Key, failed.Err)}

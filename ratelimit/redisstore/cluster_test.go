@@ -32,7 +32,7 @@ func TestLostReservation(t *testing.T) {
 				take(t, s, req)
 			}
 			f.next.Store(int32(lost))
-			if _, err := brief.Take(context.Background(), requests, true); classOf(err) != store.Indeterminate {
+			if _, err := store.Take(context.Background(), brief, requests, true); classOf(err) != store.Indeterminate {
 				t.Errorf("Take = %v, want an error of class %v", err, store.Indeterminate)
 			}
 			if err := redistest.Poll(func() error {
@@ -160,7 +160,7 @@ func TestClusterChanges(t *testing.T) {
 		}
 	})
 	t.Run("TRYAGAIN", func(t *testing.T) {
-		_, err := s.Take(context.Background(), []store.Request{request(key, 100, 1), request(other, 100, 1)}, false)
+		_, err := store.Take(context.Background(), s, []store.Request{request(key, 100, 1), request(other, 100, 1)}, false)
 		if classOf(err) != store.Unavailable || !strings.Contains(err.Error(), "TRYAGAIN") {
 			t.Errorf("Take of keys on both sides of a moving slot = %v, want TRYAGAIN, of class %v", err, store.Unavailable)
 		}
@@ -201,7 +201,7 @@ func TestSentinelFailover(t *testing.T) {
 	brief := newStore(t, client, redisstore.WithBudget(100*time.Millisecond))
 	var out store.Outcome
 	if err := redistest.Poll(func() (err error) {
-		out, err = brief.Take(context.Background(), []store.Request{request("rl:a", 100, 0)}, true)
+		out, err = store.Take(context.Background(), brief, []store.Request{request("rl:a", 100, 0)}, true)
 		return err
 	}); err != nil {
 		t.Fatalf("calls fail for good after a failover: %v", err)
@@ -219,7 +219,7 @@ func failover(t *testing.T, cluster *redistest.Cluster, client *redis.ClusterCli
 	master.Kill(t)
 	failed := 0
 	if err := redistest.Poll(func() error {
-		_, err := s.Take(context.Background(), req, false)
+		_, err := store.Take(context.Background(), s, req, false)
 		if err != nil {
 			failed++
 			if classOf(err) == store.Misconfigured {
@@ -274,7 +274,7 @@ func TestManyDeniedAcrossSlots(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 1000 {
 				callers.Go(func() {
-					if out, err := s.Take(context.Background(), []store.Request{user, global, ip}, false); err == nil && out.Allowed {
+					if out, err := store.Take(context.Background(), s, []store.Request{user, global, ip}, false); err == nil && out.Allowed {
 						allowed.Add(1)
 					}
 				})
@@ -306,7 +306,7 @@ func TestMisconfiguredAcrossSlots(t *testing.T) {
 	if err := client.HSet(context.Background(), foreign.Key, "a", "b").Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Take(context.Background(), []store.Request{full, foreign, request(p+"other", 10, 1)}, true)
+	_, err := store.Take(context.Background(), s, []store.Request{full, foreign, request(p+"other", 10, 1)}, true)
 	if classOf(err) != store.Misconfigured {
 		t.Errorf("Take with a foreign key in one slot = %v, want an error of class %v", err, store.Misconfigured)
 	}

@@ -31,7 +31,7 @@ func Example() {
 
 	ctx := context.Background()
 	for range 3 {
-		out, err := limits.Take(ctx, []store.Request{user, global}, true)
+		out, err := store.Take(ctx, limits, []store.Request{user, global}, true)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -164,7 +164,7 @@ func spend(t *testing.T, client *redis.Client, s *redisstore.Store, req store.Re
 		t.Fatal(err)
 	}
 	for range n {
-		if _, err := s.Take(context.Background(), []store.Request{req}, false); err != nil {
+		if _, err := store.Take(context.Background(), s, []store.Request{req}, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ const clusterACL = " +cluster|slots +command +asking"
 // without the key.
 func refused(t *testing.T, s *redisstore.Store, key, want string) {
 	t.Helper()
-	_, err := s.Take(context.Background(), []store.Request{request(key, 10, 1)}, true)
+	_, err := store.Take(context.Background(), s, []store.Request{request(key, 10, 1)}, true)
 	if classOf(err) != store.Misconfigured || !strings.Contains(err.Error(), want) {
 		t.Errorf("Take = %v, want an error of class %v with %q", err, store.Misconfigured, want)
 	}
@@ -41,7 +41,7 @@ func TestWrongType(t *testing.T) {
 	t.Cleanup(func() { client.Del(context.Background(), p+"b") })
 	refused(t, s, p+"b", "WRONGTYPE")
 	requests := []store.Request{request(p+"a", 10, 1), request(p+"b", 10, 1)}
-	if _, err := s.Take(context.Background(), requests, true); classOf(err) != store.Misconfigured {
+	if _, err := store.Take(context.Background(), s, requests, true); classOf(err) != store.Misconfigured {
 		t.Errorf("Take = %v, want an error of class %v", err, store.Misconfigured)
 	}
 	if got := client.Get(context.Background(), p+"b").Val(); got != "theirs" {
@@ -157,7 +157,7 @@ func TestPasswordChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	refusedOnceConnected := func() error {
-		_, err := s.Take(context.Background(), []store.Request{request("rl:a", 10, 1)}, true)
+		_, err := store.Take(context.Background(), s, []store.Request{request("rl:a", 10, 1)}, true)
 		if classOf(err) != store.Misconfigured {
 			return errors.New("not refused")
 		}
@@ -174,7 +174,7 @@ func TestClusterNeedsClusterClient(t *testing.T) {
 	s, p := newStore(t, cluster.Masters[0].Client(t)), redistest.Prefix(t)
 	var errs []string
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		_, err := s.Take(context.Background(), []store.Request{request(p+name, 10, 1), request(p+name+"'", 10, 1)}, true)
+		_, err := store.Take(context.Background(), s, []store.Request{request(p+name, 10, 1), request(p+name+"'", 10, 1)}, true)
 		if classOf(err) != store.Misconfigured || !strings.Contains(err.Error(), "redis.NewClusterClient") {
 			errs = append(errs, err.Error())
 		}
@@ -204,7 +204,7 @@ func TestServerStates(t *testing.T) {
 			if err := admin.Do(ctx, test.set...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Take(ctx, []store.Request{request("rl:a", 10, 1)}, true)
+			_, err := store.Take(ctx, s, []store.Request{request("rl:a", 10, 1)}, true)
 			if classOf(err) != store.Unavailable || !strings.Contains(err.Error(), name) {
 				t.Errorf("Take = %v, want an error of class %v with %s", err, store.Unavailable, name)
 			}

@@ -59,7 +59,7 @@ func TestLostReply(t *testing.T) {
 				take(t, s, request(key, 10, 0)) // connects and loads the script
 				sent := f.scripts.Load()
 				f.next.Store(int32(test.fault))
-				_, err := s.Take(context.Background(), []store.Request{request(key, 10, 1)}, true)
+				_, err := store.Take(context.Background(), s, []store.Request{request(key, 10, 1)}, true)
 				if got := classOf(err); got != store.Indeterminate {
 					t.Errorf("Take without an answer = %v, want an error of class %v", err, store.Indeterminate)
 				}
@@ -106,7 +106,7 @@ func TestKilledConnections(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 300 {
-				_, err := s.Take(context.Background(), []store.Request{request(key, 1_000_000, 1)}, false)
+				_, err := store.Take(context.Background(), s, []store.Request{request(key, 1_000_000, 1)}, false)
 				switch {
 				case err == nil:
 					allowed.Add(1)

@@ -105,7 +105,7 @@ func misconf(t *testing.T) string {
 	}
 	do(t, admin, "bgsave")
 	if err := redistest.Poll(func() error {
-		_, err := s.Take(context.Background(), []store.Request{request("rl:a", 1_000_000, 1)}, false)
+		_, err := store.Take(context.Background(), s, []store.Request{request("rl:a", 1_000_000, 1)}, false)
 		return err
 	}); err != nil {
 		t.Errorf("calls fail for good afterwards: %v", err)

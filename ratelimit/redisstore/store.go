@@ -66,15 +66,16 @@ func randomBase() uint64 { return minBase + rand.Uint64N(maxBase-minBase) }
 // Take decides one call, in one script where the keys permit it. It returns within the budget, or once ctx is done.
 // Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that the server has not decided, it is not
 // asked for 250 ms, and then by one call at a time until it decides again: until then calls fail at once as [store.Unavailable].
-func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
+func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if err := validate(requests); err != nil {
-		return store.Outcome{}, misconfigured(err)
+		return misconfigured(err)
 	}
 	if ctx.Err() != nil {
-		return store.Outcome{}, expired(ctx, false)
+		return expired(ctx, false)
 	}
 	if len(requests) == 0 {
-		return store.Outcome{Allowed: true}, nil
+		*out = store.Outcome{Allowed: true}
+		return nil
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
@@ -82,10 +83,11 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool)
 		d := decision{op: take, detail: detail, base: s.base(), requests: requests}
 		v, err := s.ask(func() (verdict, error) { return s.decide(ctx, limited, d) })
 		if err != nil {
-			return store.Outcome{}, err
+			return err
 		}
 		if v.status != taken {
-			return d.outcome(v), nil
+			*out = d.outcome(v)
+			return nil
 		}
 	}
 }

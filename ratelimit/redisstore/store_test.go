@@ -46,7 +46,7 @@ func request(key string, count, cost int64) store.Request {
 // take takes requests and fails the test if they are not decided.
 func take(t testing.TB, s store.Store, requests ...store.Request) store.Outcome {
 	t.Helper()
-	out, err := s.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), s, requests, true)
 	if err != nil {
 		t.Fatal(err)
 	}

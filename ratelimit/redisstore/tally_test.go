@@ -25,7 +25,7 @@ type tally struct {
 // take makes one call.
 func (c *tally) take(s store.Store, requests ...store.Request) error {
 	begin := time.Now()
-	out, err := s.Take(context.Background(), requests, false)
+	out, err := store.Take(context.Background(), s, requests, false)
 	took := int64(time.Since(begin))
 	for {
 		slowest := c.slowest.Load()

@@ -46,7 +46,7 @@ func charged(t *testing.T, client redis.Cmdable, key string) int64 {
 func decidesAgain(t *testing.T, s store.Store, key string) {
 	t.Helper()
 	if err := redistest.Poll(func() error {
-		_, err := s.Take(context.Background(), []store.Request{request(key, 1, 0)}, false)
+		_, err := store.Take(context.Background(), s, []store.Request{request(key, 1, 0)}, false)
 		return err
 	}); err != nil {
 		t.Errorf("calls fail for good afterwards: %v", err)
@@ -87,7 +87,7 @@ func doneContext(t *testing.T) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	before := proxy.Seen("evalsha")
-	if _, err := s.Take(ctx, []store.Request{request(key, 100, 1)}, false); !errors.Is(err, context.Canceled) {
+	if _, err := store.Take(ctx, s, []store.Request{request(key, 100, 1)}, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("Take = %v, want %v", err, context.Canceled)
 	}
 	if n := proxy.Seen("evalsha") - before; n != 0 {

@@ -102,10 +102,9 @@ type telling struct {
 	answered chan<- struct{}
 }
 
-func (s *telling) Take(ctx context.Context, requests []store.Request, detail bool) (store.Outcome, error) {
-	out, err := s.Store.Take(ctx, requests, detail)
-	s.answered <- struct{}{}
-	return out, err
+func (s *telling) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	defer func() { s.answered <- struct{}{} }()
+	return s.Store.Take(ctx, requests, detail, out)
 }
 
 // TestContextEndsInQueue gives back the place of a call whose context ends while it waits: whole where it is the last.
@@ -194,7 +193,7 @@ func TestQueueRefuses(t *testing.T) {
 		"less than 1µs":      {Rules: []rules.Rule{{Count: 1001, Window: time.Millisecond}}, Algorithm: rules.LeakyBucket, Queue: true},
 	} {
 		req.Key, req.Cost = redistest.Prefix(t), 1
-		if _, err := s.Take(context.Background(), []store.Request{req}, false); classOf(err) != store.Misconfigured {
+		if _, err := store.Take(context.Background(), s, []store.Request{req}, false); classOf(err) != store.Misconfigured {
 			t.Errorf("%s: Take = %v, want an error of class %v", name, err, store.Misconfigured)
 		}
 	}

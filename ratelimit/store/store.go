@@ -19,14 +19,25 @@ type Store interface {
 	// With detail, the outcome's rules carry remaining and reset-after; without it the store may leave
 	// them zero.
 	//
-	// An error means that the call is not decided, and is an [*Error] or the context's own. Take
+	// Take writes all of out, which is not nil, and may do so into the memory of the slices that out has: a caller
+	// who keeps an answer, or its receipt, gives the next call another. It keeps neither out nor, where it returns no error,
+	// the requests, but in the receipt. [Take], the function, is for callers who need not care.
+	//
+	// An error means that the call is not decided, and is an [*Error] or the context's own; out is then of no use. Take
 	// returns once ctx is done.
-	Take(ctx context.Context, requests []Request, detail bool) (Outcome, error)
+	Take(ctx context.Context, requests []Request, detail bool, out *Outcome) error
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made. Giving back twice, or
 	// after the permits have left their windows, does nothing. It goes ahead even where ctx, which is mostly the context of a
 	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
+}
+
+// Take is [Store.Take] of s with an outcome of its own.
+func Take(ctx context.Context, s Store, requests []Request, detail bool) (Outcome, error) {
+	var out Outcome
+	err := s.Take(ctx, requests, detail, &out)
+	return out, err
 }
 
 // Request asks one limit for permits.

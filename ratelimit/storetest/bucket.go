@@ -166,7 +166,7 @@ func testBisimulation(t *testing.T, s Subject) {
 					Key: fmt.Sprintf("%sbisimulation%d:%v", s.Prefix, cases, algorithm), Algorithm: algorithm,
 					Rules: []rules.Rule{r}, Burst: burst, Cost: cost,
 				}
-				out, err := s.Store.Take(context.Background(), []store.Request{req}, true)
+				out, err := store.Take(context.Background(), s.Store, []store.Request{req}, true)
 				if err != nil || out.Rules[0] != want || out.Allowed != (want.RetryAfter == 0) {
 					rt.Fatalf("Take(%v) = %+v, %v, want %+v", req, out, err, want)
 				}
@@ -181,7 +181,7 @@ func testBucketsUnderConcurrency(t *testing.T, s Subject) {
 		req := store.Request{Key: s.Prefix + "concurrent" + algorithm.String(), Algorithm: algorithm, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Burst: 50, Cost: 1}
 		allowed := make(chan store.Receipt, 300)
 		each(32, 300, func(int) {
-			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 			if err != nil {
 				t.Errorf("Take: %v", err)
 			} else if out.Allowed {

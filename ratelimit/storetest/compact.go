@@ -125,7 +125,7 @@ func (w *compactWalk) take(rt *rapid.T) {
 	detail := rapid.Bool().Draw(rt, "detail")
 	var outcomes [2]store.Outcome
 	for n, a := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog} {
-		out, err := w.subject.Store.Take(context.Background(), w.requests(limits, costs, a), detail)
+		out, err := store.Take(context.Background(), w.subject.Store, w.requests(limits, costs, a), detail)
 		if err != nil {
 			rt.Fatalf("Take by %v: %v", a, err)
 		}
@@ -211,7 +211,7 @@ func testCompactUnderConcurrency(t *testing.T, s Subject) {
 		req.Algorithm = rules.CompactLog
 		allowed := make(chan store.Receipt, 1000)
 		each(32, 1000, func(int) {
-			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 			if err != nil {
 				t.Errorf("Take: %v", err)
 			} else if out.Allowed {

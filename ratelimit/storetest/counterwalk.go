@@ -95,7 +95,7 @@ func (w *counterWalk) take(rt *rapid.T) {
 			limits = append(limits, i)
 		}
 	}
-	out, err := w.subject.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), w.subject.Store, requests, true)
 	if err != nil {
 		rt.Fatalf("Take(%v): %v", requests, err)
 	}

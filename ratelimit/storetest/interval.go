@@ -174,7 +174,7 @@ func (w *intervalWalk) take(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "beside") && !w.model.changed(req) {
 		requests = append(requests, store.Request{Key: w.prefix + "beside", Rules: []rules.Rule{{Count: 3, Window: time.Second}}, Cost: 1})
 	}
-	out, err := w.subject.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), w.subject.Store, requests, true)
 	if err != nil {
 		rt.Fatalf("Take(%v): %v", requests, err)
 	}

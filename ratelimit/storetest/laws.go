@@ -31,7 +31,7 @@ func yearly(count int64) rules.Rule { return rules.Rule{Count: count, Window: 36
 
 func (s Subject) take(t *testing.T, requests ...store.Request) store.Outcome {
 	t.Helper()
-	out, err := s.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), s.Store, requests, true)
 	if err != nil {
 		t.Fatalf("Take(%v): %v", requests, err)
 	}
@@ -93,7 +93,7 @@ func testConcurrency(t *testing.T, s Subject) {
 		most := s.remaining(t, req)[0]
 		var allowed atomic.Int64
 		each(64, 500, func(int) {
-			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 			if err != nil {
 				t.Errorf("Take: %v", err)
 			} else if out.Allowed {
@@ -114,7 +114,7 @@ func testConcurrentLimits(t *testing.T, s Subject) {
 	var used [3]atomic.Int64
 	each(16, 1000, func(i int) {
 		requests := calls[i%len(calls)]
-		out, err := s.Store.Take(context.Background(), requests, false)
+		out, err := store.Take(context.Background(), s.Store, requests, false)
 		if err != nil {
 			t.Errorf("Take: %v", err)
 		}
@@ -242,7 +242,7 @@ func testContext(t *testing.T, s Subject) {
 	cause := errors.New("the caller hung up")
 	cancel(cause)
 	req := s.limitOf("context", 1, hourly(5))
-	if _, err := s.Store.Take(ctx, []store.Request{req}, false); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+	if _, err := store.Take(ctx, s.Store, []store.Request{req}, false); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
 		t.Errorf("Take with a cancelled context = %v, want %v and its cause", err, context.Canceled)
 	}
 	if left := s.remaining(t, req); left[0] != 5 {
@@ -268,7 +268,7 @@ func testInvalid(t *testing.T, s Subject) {
 		"the same key":      good,
 		"unknown algorithm": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},
 	} {
-		_, err := s.Store.Take(context.Background(), []store.Request{good, bad}, false)
+		_, err := store.Take(context.Background(), s.Store, []store.Request{good, bad}, false)
 		var failed *store.Error
 		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
 			t.Errorf("%s: Take error = %v, want one of class %v", name, err, store.Misconfigured)

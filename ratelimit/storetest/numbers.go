@@ -95,7 +95,7 @@ func testChangedLimits(t *testing.T, s Subject) {
 				l := v.must(t, r)
 				req := store.NewRequest(&l, keyOf(l.Algorithm), 1)
 				for passed := int64(0); ; passed++ {
-					out, err := s.Store.Take(context.Background(), []store.Request{req}, true)
+					out, err := store.Take(context.Background(), s.Store, []store.Request{req}, true)
 					if err != nil {
 						t.Fatalf("%v under the key of other limits: %v", l, err)
 					}

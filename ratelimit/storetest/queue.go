@@ -159,7 +159,7 @@ func (w *queueWalk) take(rt *rapid.T) {
 	if len(requests) == 0 {
 		return
 	}
-	out, err := w.subject.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), w.subject.Store, requests, true)
 	if err != nil {
 		rt.Fatalf("Take(%v): %v", requests, err)
 	}
@@ -288,7 +288,7 @@ func testQueueSpacing(t *testing.T, s Subject) {
 }
 
 func (s Subject) queued(rt *rapid.T, req store.Request) store.Outcome {
-	out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+	out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 	if err != nil {
 		rt.Fatalf("Take(%v): %v", req, err)
 	}
@@ -320,7 +320,7 @@ func testQueueUnderConcurrency(t *testing.T, s Subject) {
 	var mu sync.Mutex
 	slots := map[int64]int{} // by the hour from now
 	each(32, 400, func(int) {
-		out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+		out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -81,7 +81,7 @@ func (r *replay) do(t *testing.T, s step) string {
 		l := r.limits[a.limit]
 		requests[i] = store.NewRequest(&l.Limit, r.prefix+l.name+"="+a.id, a.cost)
 	}
-	out, err := r.subject.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), r.subject.Store, requests, true)
 	if err != nil {
 		t.Fatalf("%s:%d: %q: %v", r.file, s.line, s.text, err)
 	}

@@ -78,7 +78,7 @@ func (sc *scene) request(cost int64) store.Request {
 
 func (sc *scene) take(requests ...store.Request) store.Outcome {
 	sc.Helper()
-	out, err := sc.subject.Store.Take(context.Background(), requests, true)
+	out, err := store.Take(context.Background(), sc.subject.Store, requests, true)
 	if err != nil {
 		sc.Fatalf("Take(%v): %v", requests, err)
 	}

@@ -70,7 +70,7 @@ func (w *walk) take(rt *rapid.T) {
 	}
 	detail := rapid.Bool().Draw(rt, "detail")
 	now := w.subject.Clock.Now()
-	out, err := w.subject.Store.Take(context.Background(), requests, detail)
+	out, err := store.Take(context.Background(), w.subject.Store, requests, detail)
 	if err != nil {
 		rt.Fatalf("Take: %v", err)
 	}

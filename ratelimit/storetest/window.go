@@ -273,7 +273,7 @@ func testNeverMore(t *testing.T, s Subject) {
 			step := rapid.SampledFrom([]int64{0, 1, edge - 1, edge, edge + 1, window - 1, window}).Draw(rt, "step")
 			s.Clock.Move(micros(step))
 			req := store.NewRequest(&l, fmt.Sprintf("%snever%d", s.Prefix, cases), rapid.Int64Range(1, r.Count).Draw(rt, "cost"))
-			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 			if err != nil {
 				rt.Fatalf("Take(%v): %v", req, err)
 			}
@@ -308,7 +308,7 @@ func testWindowsUnderConcurrency(t *testing.T, s Subject) {
 		req := store.NewRequest(&l, fmt.Sprintf("%sconcurrent%v%d", s.Prefix, l.Algorithm, l.Segments), 1)
 		allowed := make(chan store.Receipt, 300)
 		each(32, 300, func(int) {
-			out, err := s.Store.Take(context.Background(), []store.Request{req}, false)
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
 			if err != nil {
 				t.Errorf("Take: %v", err)
 			} else if out.Allowed {
@@ -332,7 +332,7 @@ func testInvalidWindows(t *testing.T, s Subject) {
 		"too large a count":      {Algorithm: rules.FixedWindow, Rules: []rules.Rule{{Count: 1 << 53, Window: time.Second}}},
 	} {
 		bad.Key, bad.Cost = s.Prefix+"bad", 1
-		_, err := s.Store.Take(context.Background(), []store.Request{bad}, false)
+		_, err := store.Take(context.Background(), s.Store, []store.Request{bad}, false)
 		var failed *store.Error
 		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
 			t.Errorf("%s: Take error = %v, want one of class %v", name, err, store.Misconfigured)

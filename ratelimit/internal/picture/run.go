@@ -66,7 +66,7 @@ func run(directive string, times []time.Duration) (course, error) {
 	now := start
 	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
 	ask := func(cost int64) (store.Outcome, error) {
-		return s.Take(context.Background(), []store.Request{store.NewRequest(&d.Limit, "k", cost)}, true)
+		return store.Take(context.Background(), s, []store.Request{store.NewRequest(&d.Limit, "k", cost)}, true)
 	}
 	look := func(at time.Duration) error {
 		out, err := ask(0)
