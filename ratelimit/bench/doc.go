@@ -1,7 +1,15 @@
-// Package bench measures this project beside others of its field, on a redis-server that it starts. It is a module of its own, so
+// Bench measures this project beside others of its field, on a redis-server that it starts. It is a module of its own, so
 // that nobody who uses the project needs theirs.
 //
-// Every benchmark takes turns: one call of each, over and over, and reports the median of each in ns.
+// It prints the ratios that the project is held to, and which of them fall short:
 //
-//	GOWORK=off go test -run '^$' -bench . -benchtime 3000x
-package bench
+//	GOWORK=off go run -C ratelimit/bench .
+//
+// All that is compared is measured in turns, in one order per round that is drawn anew, and a ratio is the median of those
+// of the rounds: a machine that others use, too, is slow for both.
+//
+// The benchmarks of [testing] measure the same calls, for benchstat, and locks, which take turns call by call:
+//
+//	GOWORK=off go test -run '^$' -bench Call
+//	GOWORK=off go test -run '^$' -bench Lock -benchtime 3000x
+package main

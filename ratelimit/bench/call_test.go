@@ -1,0 +1,64 @@
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkCall measures one call of each, by callers: those of the table, for benchstat.
+func BenchmarkCall(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		callers int
+		open    open
+	}{
+		{"rlgen-sliding-log/callers=64", 64, redisTake(slidingLog, twoRules)},
+		{"rlgen-compact-log/callers=64", 64, redisTake(compactLog, twoRules)},
+		{"rlgen-fixed-window/callers=64", 64, redisTake(fixedWindow, twoRules[1:])},
+		{"rlgen-sliding-log/callers=1", 1, redisTake(slidingLog, twoRules)},
+		{"rlgen-compact-log/callers=1", 1, redisTake(compactLog, twoRules)},
+		{"redis_rate/callers=64", 64, redisRate(1)},
+		{"redis_rate-two/callers=64", 64, redisRate(2)},
+		{"redis_rate/callers=1", 1, redisRate(1)},
+		{"ulule/callers=64", 64, ulule},
+		{"throttled/callers=64", 64, throttle},
+		{"go-zero/callers=64", 64, goZero},
+		{"rueidis/callers=64", 64, rueidisWindow},
+		{"empty-AutoPipeline/callers=64", 64, emptyAutoPipeline},
+		{"bare-EVALSHA/callers=1", 1, bareEvalsha},
+		{"memstore-gcra/callers=1", 1, memTake},
+		{"go-limiter/callers=1", 1, goLimiter},
+		{"time-rate/callers=1", 1, timeRate},
+		{"wrapper/callers=1", 1, wrapped},
+		{"guard/callers=1", 1, guarded},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmark(b, c.callers, c.open) })
+	}
+}
+
+func benchmark(b *testing.B, callers int, open open) {
+	l := newLab()
+	b.Cleanup(l.close)
+	call, err := open(l)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	if callers == 1 {
+		for b.Loop() {
+			if err := call(rand.IntN(ids)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return
+	}
+	b.SetParallelism(callers / 2)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := call(rand.IntN(ids)); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/bench/orders"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+const (
+	slidingLog  = rules.SlidingLog
+	compactLog  = rules.CompactLog
+	fixedWindow = rules.FixedWindow
+)
+
+// twoRules are what is decided for each id.
+var twoRules = []rules.Rule{{Count: 10, Window: time.Second}, {Count: 100, Window: time.Minute}}
+
+// wide lets every call of [leaves] pass.
+var wide = []rules.Rule{{Count: 2 * logged, Window: time.Hour}}
+
+// asks are the requests of all ids.
+func asks(algorithm rules.Algorithm, rules []rules.Rule) [][]store.Request {
+	all := make([][]store.Request, ids)
+	for id := range all {
+		all[id] = []store.Request{{Key: key(id), Algorithm: algorithm, Rules: rules, Cost: 1}}
+	}
+	return all
+}
+
+func key(id int) string { return "rl:user=" + strconv.Itoa(id) + ":orders.Orders-Create" }
+
+// redisTake asks the Redis store.
+func redisTake(algorithm rules.Algorithm, rules []rules.Rule) open {
+	return func(l *lab) (call, error) {
+		s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+		return take(s, asks(algorithm, rules)), err
+	}
+}
+
+func take(s store.Store, asks [][]store.Request) call {
+	ctx := context.Background()
+	outcomes := sync.Pool{New: func() any { return new(store.Outcome) }}
+	return func(id int) error {
+		out := outcomes.Get().(*store.Outcome)
+		defer outcomes.Put(out)
+		return s.Take(ctx, asks[id], false, out)
+	}
+}
+
+// memTake asks the store in the process.
+func memTake(*lab) (call, error) {
+	return take(memstore.New(), asks(rules.GCRA, twoRules[1:])), nil
+}
+
+// bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.
+func bareEvalsha(l *lab) (call, error) {
+	var words []any
+	spied := l.client()
+	spied.AddHook(spy{&words})
+	s, err := redisstore.New(spied, redisstore.WithBudget(10*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	if err := take(s, asks(compactLog, twoRules))(0); err != nil {
+		return nil, err
+	}
+	base := -1
+	for i, word := range words {
+		if text := fmt.Sprint(word); len(text) == 14 {
+			base = i
+		}
+	}
+	if base < 0 {
+		return nil, fmt.Errorf("the command %q has no base", words)
+	}
+	client := l.client()
+	return func(id int) error {
+		args := append([]any(nil), words...)
+		args[3], args[base] = key(id), strconv.FormatUint(1e13+rand.Uint64N(9e13), 10)
+		return client.Process(ctx, redis.NewIntSliceCmd(ctx, args...))
+	}, nil
+}
+
+// spy keeps the words of the last script.
+type spy struct{ words *[]any }
+
+func (spy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+func (s spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if args := cmd.Args(); fmt.Sprint(args[0]) == "evalsha" {
+			*s.words = append([]any(nil), args...)
+		} else if fmt.Sprint(args[0]) == "eval" && len(args) > 3 {
+			sum := redis.NewScript(fmt.Sprint(args[1])).Hash()
+			*s.words = append([]any{"evalsha", sum}, args[2:]...)
+		}
+		return err
+	}
+}
+
+// service does nothing.
+type service struct{}
+
+func (service) Create(context.Context, string) error { return nil }
+
+// free lets every call pass, and does nothing else.
+type free struct{}
+
+func (free) Take(_ context.Context, requests []store.Request, _ bool, out *store.Outcome) error {
+	*out = store.Outcome{Allowed: true, Rules: allowed}
+	return nil
+}
+
+func (free) GiveBack(context.Context, store.Receipt) error { return nil }
+
+var allowed = make([]store.RuleOutcome, 1)
+
+// wrapped calls a method behind its generated wrapper.
+func wrapped(*lab) (call, error) {
+	l, err := ratelimit.New(free{})
+	if err != nil {
+		return nil, err
+	}
+	w := orders.NewRateLimitedOrders(service{}, l)
+	ctx := context.Background()
+	return func(int) error { return w.Create(ctx, "") }, nil
+}
+
+// guarded does by hand what [wrapped] does.
+func guarded(*lab) (call, error) {
+	l, err := ratelimit.New(free{})
+	if err != nil {
+		return nil, err
+	}
+	g := l.Guard(&rules.Policy{
+		Package: "github.com/rlgen/rlgen/ratelimit/bench/orders", Type: "orders.Orders", Method: "Create",
+		Limits: []rules.Limit{{
+			Kind: rules.Global, Rules: []rules.Rule{{Count: 100_000_000, Window: time.Second}}, Algorithm: rules.GCRA,
+		}},
+	})
+	var next orders.Orders = service{}
+	ctx := context.Background()
+	return func(int) error {
+		if _, err := g.Take(ctx); err != nil {
+			return err
+		}
+		return next.Create(ctx, "")
+	}, nil
+}

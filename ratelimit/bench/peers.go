@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	throttledstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
+	"github.com/ulule/limiter/v3"
+	ululestore "github.com/ulule/limiter/v3/drivers/store/redis"
+	"github.com/zeromicro/go-zero/core/limit"
+	"github.com/zeromicro/go-zero/core/logx"
+	zeroredis "github.com/zeromicro/go-zero/core/stores/redis"
+	"golang.org/x/time/rate"
+)
+
+// keys are those of all ids.
+func keys() []string {
+	all := make([]string, ids)
+	for id := range all {
+		all[id] = key(id)
+	}
+	return all
+}
+
+// redisRate asks as many of the two rules as are said, one call each, the second only if the first allows.
+func redisRate(calls int) open {
+	limits := []redis_rate.Limit{
+		{Rate: 100, Burst: 100, Period: time.Minute},
+		{Rate: 10, Burst: 10, Period: time.Second},
+	}[:calls]
+	return func(l *lab) (call, error) {
+		limiter, ctx := redis_rate.NewLimiter(l.client()), context.Background()
+		names := [][]string{keys(), keys()}
+		for id := range names[1] {
+			names[1][id] += "/2"
+		}
+		return func(id int) error {
+			for i, limit := range limits {
+				res, err := limiter.Allow(ctx, names[i][id], limit)
+				if err != nil || res.Allowed == 0 {
+					return err
+				}
+			}
+			return nil
+		}, nil
+	}
+}
+
+func ulule(l *lab) (call, error) {
+	s, err := ululestore.NewStoreWithOptions(l.client(), limiter.StoreOptions{Prefix: "ulule"})
+	if err != nil {
+		return nil, err
+	}
+	lim, ctx, keys := limiter.New(s, limiter.Rate{Period: time.Minute, Limit: 100}), context.Background(), keys()
+	return func(id int) error {
+		_, err := lim.Get(ctx, keys[id])
+		return err
+	}, nil
+}
+
+func throttle(l *lab) (call, error) {
+	s, err := throttledstore.NewCtx(l.client(), "throttled:")
+	if err != nil {
+		return nil, err
+	}
+	lim, err := throttled.NewGCRARateLimiterCtx(s, throttled.RateQuota{MaxRate: throttled.PerMin(100), MaxBurst: 99})
+	ctx, keys := context.Background(), keys()
+	return func(id int) error {
+		_, _, err := lim.RateLimitCtx(ctx, keys[id], 1)
+		return err
+	}, err
+}
+
+func goZero(l *lab) (call, error) {
+	logx.Disable()
+	lim := limit.NewPeriodLimit(60, 100, zeroredis.New(l.redis().Addr()), "zero:")
+	ctx, keys := context.Background(), keys()
+	return func(id int) error {
+		_, err := lim.TakeCtx(ctx, keys[id])
+		return err
+	}, nil
+}
+
+// rueidisWindow is the least that a limiter asks of a server, over the client that pipelines by itself.
+func rueidisWindow(l *lab) (call, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{l.redis().Addr()}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	l.Cleanup(client.Close)
+	script := rueidis.NewLuaScript(`local n = redis.call('INCRBY', KEYS[1], ARGV[1])
+if n == tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return {n, redis.call('PTTL', KEYS[1])}`)
+	ctx, keys := context.Background(), keys()
+	return func(id int) error {
+		return script.Exec(ctx, client, []string{keys[id]}, []string{"1", "60000"}).Error()
+	}, nil
+}
+
+// emptyAutoPipeline sends one script that does nothing for each call, as go-redis batches them.
+func emptyAutoPipeline(l *lab) (call, error) {
+	client, ctx, keys := l.client(), context.Background(), keys()
+	sha, err := client.ScriptLoad(ctx, "return {1}").Result()
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := client.AutoPipeline()
+	if err != nil {
+		return nil, err
+	}
+	l.Cleanup(func() { pipeline.Close() })
+	return func(id int) error {
+		return pipeline.Process(ctx, redis.NewIntSliceCmd(ctx, "evalsha", sha, 1, keys[id], 1))
+	}, nil
+}
+
+func goLimiter(l *lab) (call, error) {
+	s, err := memorystore.New(&memorystore.Config{Tokens: 100, Interval: time.Minute})
+	if err != nil {
+		return nil, err
+	}
+	ctx, keys := context.Background(), keys()
+	l.Cleanup(func() { s.Close(ctx) })
+	return func(id int) error {
+		_, _, _, _, err := s.Take(ctx, keys[id])
+		return err
+	}, nil
+}
+
+func timeRate(*lab) (call, error) {
+	lim := rate.NewLimiter(rate.Every(time.Minute/100), 100)
+	return func(int) error {
+		lim.Allow()
+		return nil
+	}, nil
+}

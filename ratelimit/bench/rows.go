@@ -1,0 +1,61 @@
+package main
+
+// table is what the project is held to. What is not there yet has no contestant of ours.
+var table = []row{
+	{"two-rule sliding-log, 64 callers / redis_rate two calls", "sliding-log", "redis_rate two calls", perSecond, 4, 6},
+	{"two-rule compact-log, 64 callers / redis_rate two calls", "compact-log", "redis_rate two calls", perSecond, 6, 10},
+	{"two-rule compact-log / one-rule fixed window through rueidis", "compact-log", "rueidis", perSecond, 2, 3},
+	{"two-rule compact-log / empty EVALSHA through AutoPipeline", "compact-log", "empty AutoPipeline", perSecond, 0.7, 1},
+	{"one caller, p50 / bare EVALSHA of the same script", "compact-log alone", "bare EVALSHA alone", nanos, 1.15, 1.05},
+	{"denied hot key (deny cache) / redis_rate", "", "redis_rate", perSecond, 100, 1000},
+	{"allowed hot global with prefetch / redis_rate", "", "redis_rate", perSecond, 50, 500},
+	{"bytes per logged call, sliding-log / UUID members", "sliding-log bytes", "UUID members bytes", bytes, 0.5, 0.25},
+	{"bytes per logged call, compact-log", "compact-log bytes", "", bytesOf, 10, 7},
+	{"memstore gcra / go-limiter memorystore, ns", "memstore gcra", "go-limiter", nanos, 1, 0.6},
+	{"generated wrapper over a direct call of the guard", "wrapper", "guard", nanosMore, 30, 10},
+	{"generated wrapper over a direct call of the guard, allocations", "wrapper", "guard", allocMore, 0.01, 0},
+	{"allocations per Redis decision / redis_rate", "compact-log", "redis_rate", allocs, 1, 0},
+	{"allocations per Redis decision", "compact-log", "", allocsOf, 0, 2},
+	{"allocations per Redis decision, one caller", "compact-log calls", "", allocsOf, 0, 2},
+	{"rlgen ./..., 100 packages, 1,000 methods / loading them", "rlgen", "loading", nanos, 1.5, 1.1},
+
+	{"one-rule fixed-window / redis_rate one call", "fixed-window", "redis_rate", perSecond, 0, 0},
+	{"one-rule fixed-window / ulule/limiter", "fixed-window", "ulule", perSecond, 0, 0},
+	{"one-rule fixed-window / throttled", "fixed-window", "throttled", perSecond, 0, 0},
+	{"one-rule fixed-window / go-zero PeriodLimit", "fixed-window", "go-zero", perSecond, 0, 0},
+	{"one-rule fixed-window / one-rule fixed window through rueidis", "fixed-window", "rueidis", perSecond, 0, 0},
+	{"one caller, p50, two-rule compact-log / redis_rate one call", "compact-log alone", "redis_rate alone", nanos, 0, 0},
+	{"memstore gcra / x/time/rate, one limiter, ns", "memstore gcra", "x/time/rate", nanos, 0, 0},
+}
+
+// contestants are all that rows compare, by name.
+var contestants = map[string]prepare{
+	"sliding-log":       together(64, redisTake(slidingLog, twoRules)),
+	"compact-log":       together(64, redisTake(compactLog, twoRules)),
+	"fixed-window":      together(64, redisTake(fixedWindow, twoRules[1:])),
+	"compact-log calls": together(1, redisTake(compactLog, twoRules)),
+	"compact-log alone": alone(redisTake(compactLog, twoRules)),
+
+	"redis_rate":           together(64, redisRate(1)),
+	"redis_rate two calls": together(64, redisRate(2)),
+	"redis_rate alone":     alone(redisRate(1)),
+	"ulule":                together(64, ulule),
+	"throttled":            together(64, throttle),
+	"go-zero":              together(64, goZero),
+	"rueidis":              together(64, rueidisWindow),
+	"empty AutoPipeline":   together(64, emptyAutoPipeline),
+	"bare EVALSHA alone":   alone(bareEvalsha),
+
+	"sliding-log bytes":  leaves(redisTake(slidingLog, wide)),
+	"compact-log bytes":  leaves(redisTake(compactLog, wide)),
+	"UUID members bytes": leaves(uuidMembers),
+
+	"memstore gcra": together(1, memTake),
+	"go-limiter":    together(1, goLimiter),
+	"x/time/rate":   together(1, timeRate),
+	"wrapper":       together(1, wrapped),
+	"guard":         together(1, guarded),
+
+	"rlgen":   corpus(generate),
+	"loading": corpus(load),
+}

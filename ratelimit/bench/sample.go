@@ -1,0 +1,121 @@
+package main
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sample is what one round found out about a contestant. What it did not measure is zero.
+type sample struct {
+	perSecond float64 // calls
+	nanos     float64 // of a call: the mean, or the median where calls are timed one by one
+	allocs    float64 // of a call
+	bytes     float64 // that a call leaves in the server
+}
+
+// measurement measures for about so long.
+type measurement func(span time.Duration) (sample, error)
+
+// prepare makes ready to measure one contestant.
+type prepare func(*lab) (measurement, error)
+
+// call is one call for one of ids.
+type call func(id int) error
+
+// open makes a contestant's call.
+type open func(*lab) (call, error)
+
+const ids = 10_000
+
+// together lets so many callers call at once.
+func together(callers int, open open) prepare {
+	return func(l *lab) (measurement, error) {
+		call, err := open(l)
+		if err != nil {
+			return nil, err
+		}
+		return func(span time.Duration) (sample, error) { return throughput(callers, span, call) }, nil
+	}
+}
+
+func throughput(callers int, span time.Duration, call call) (sample, error) {
+	for i := range 10 {
+		if err := call(i); err != nil {
+			return sample{}, err
+		}
+	}
+	var (
+		stop   atomic.Bool
+		total  atomic.Int64
+		failed atomic.Pointer[error]
+		wg     sync.WaitGroup
+	)
+	runtime.GC()
+	before := mallocs()
+	begin := time.Now()
+	timer := time.AfterFunc(span, func() { stop.Store(true) })
+	defer timer.Stop()
+	for range callers {
+		wg.Go(func() {
+			n, err := repeat(call, &stop)
+			total.Add(n)
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	wg.Wait()
+	took, n := time.Since(begin), float64(total.Load())
+	if err := failed.Load(); err != nil {
+		return sample{}, *err
+	}
+	return sample{
+		perSecond: n / took.Seconds(),
+		nanos:     float64(took) / n,
+		allocs:    (mallocs() - before) / n,
+	}, nil
+}
+
+// repeat calls until stop, and returns how often.
+func repeat(call call, stop *atomic.Bool) (n int64, err error) {
+	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	for ; err == nil && !stop.Load(); n++ {
+		err = call(random.IntN(ids))
+	}
+	return n, err
+}
+
+// mallocs is how many objects the program has ever allocated.
+func mallocs() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Mallocs)
+}
+
+// alone times the calls of one caller one by one.
+func alone(open open) prepare {
+	return func(l *lab) (measurement, error) {
+		call, err := open(l)
+		if err != nil {
+			return nil, err
+		}
+		return func(span time.Duration) (sample, error) { return latency(span, call) }, nil
+	}
+}
+
+func latency(span time.Duration, call call) (sample, error) {
+	var times []time.Duration
+	for i, begin := 0, time.Now(); time.Since(begin) < span; i++ {
+		start := time.Now()
+		if err := call(i % ids); err != nil {
+			return sample{}, err
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return sample{nanos: float64(times[len(times)/2])}, nil
+}
