@@ -92,12 +92,13 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Co
 		ctx = context.Background()
 	}
 	d := Decision{Policy: g.policy}
-	if !detail {
-		inner, permit, err := g.ask(ctx, in, detail, &d)
+	watch := watchIn(ctx)
+	if !detail && watch == nil {
+		inner, permit, err := g.ask(ctx, in, false, &d)
 		return inner, d, permit, err
 	}
 	start := time.Now()
-	inner, permit, err := g.ask(ctx, in, detail, &d)
+	inner, permit, err := g.ask(ctx, in, true, &d)
 	d.Elapsed = time.Since(start)
 	seen := err
 	if seen == nil {
@@ -106,6 +107,7 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Co
 	for _, o := range g.limiter.observers {
 		o.Observe(ctx, &d, seen)
 	}
+	watch.tell(ctx, &d, seen)
 	return inner, d, permit, err
 }
 
@@ -190,7 +192,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if input.skipped() {
 			continue
 		}
-		id := l.id(who, &input)
+		id := l.id(who, &input, g.limiter.ipv6)
 		if id == "" && l.Whose() != rules.Global {
 			if l.Missing == rules.MissingAllow {
 				continue
@@ -213,14 +215,14 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 }
 
 // id returns what the call counts by, empty if it carries no id.
-func (l *limit) id(who identity, in *Input) string {
+func (l *limit) id(who identity, in *Input, ipv6 ipv6Prefix) string {
 	given := in.given&givenID != 0
 	switch l.Whose() {
 	case rules.IP:
 		if given {
-			return parseAddrID(in.id)
+			return ipv6.parse(in.id)
 		}
-		return addrID(who.ip)
+		return ipv6.id(who.ip)
 	case rules.User:
 		if given {
 			return in.id

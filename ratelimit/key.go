@@ -13,8 +13,12 @@ import (
 // maxID is how many bytes an escaped id may have in a key; a longer one is replaced by its hash.
 const maxID = 64
 
-// ipv6Bits is how much of an IPv6 address counts: a customer holds a /64 or more.
-const ipv6Bits = 64
+// DefaultIPv6Prefix is how many bits of an IPv6 address count unless [WithIPv6Prefix] says otherwise: a customer holds a /64
+// or more.
+const DefaultIPv6Prefix = 64
+
+// ipv6Prefix is how many bits of an IPv6 address count.
+type ipv6Prefix int
 
 // keyer writes the keys of one limit: prefix "rl:user=", then the id, then suffix ":orders.Orders-Create".
 type keyer struct {
@@ -67,29 +71,29 @@ func appendHash(b []byte, id string, secret []byte) []byte {
 	return hex.AppendEncode(append(b, '~'), sum[:sha256.Size/2])
 }
 
-// addrID is the id of an address: v4 in v6 form is v4, v6 is its /64, zones are dropped. It is empty for the zero Addr.
-func addrID(addr netip.Addr) string {
+// id is the id of an address: v4 in v6 form is v4, v6 is its network, zones are dropped. It is empty for the zero Addr.
+func (bits ipv6Prefix) id(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""
 	}
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
-		network, _ := addr.Prefix(ipv6Bits) // 64 is a length that every v6 address has
+		network, _ := addr.Prefix(int(bits)) // [New] has seen to it that v6 addresses have so many
 		addr = network.Addr()
 	}
 	return addr.String()
 }
 
-// parseAddrID is [addrID] of an address in text form, with or without a port and brackets; empty if it is none.
-func parseAddrID(text string) string {
+// parse is the id of an address in text form, with or without a port and brackets; empty if it is none.
+func (bits ipv6Prefix) parse(text string) string {
 	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
 		text = strings.TrimSuffix(inner, "]")
 	}
 	if addr, err := netip.ParseAddr(text); err == nil {
-		return addrID(addr)
+		return bits.id(addr)
 	}
 	if ap, err := netip.ParseAddrPort(text); err == nil {
-		return addrID(ap.Addr())
+		return bits.id(ap.Addr())
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ type Limiter struct {
 	log        *slog.Logger
 	instances  int
 	secret     []byte
+	ipv6       ipv6Prefix
 	colocated  bool
 	health     health
 	lockHealth health
@@ -47,6 +48,7 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		log:        slog.Default(),
 		instances:  1,
 		maxWaiters: DefaultMaxWaiters,
+		ipv6:       DefaultIPv6Prefix,
 		localLocks: lock.NewMemory(),
 		health:     health{what: "rate limit store"},
 		lockHealth: health{what: "lock store"},
@@ -63,6 +65,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: %d instances, want 1 or more", l.instances)
 	case l.maxWaiters < 0:
 		return nil, fmt.Errorf("ratelimit: at most %d waiters, want 0 or more", l.maxWaiters)
+	case l.ipv6 < 1 || l.ipv6 > 128:
+		return nil, fmt.Errorf("ratelimit: an IPv6 prefix of %d bits, want 1 to 128", l.ipv6)
 	case l.localGiven && isNil(l.local):
 		return nil, errors.New("ratelimit: a nil local store, want one, or no WithLocal for one in memory")
 	case l.locksGiven && isNil(l.locks):

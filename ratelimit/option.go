@@ -38,6 +38,13 @@ func WithHashIDs(secret []byte) Option {
 	return optionFunc(func(l *Limiter) { l.secret = append([]byte{}, secret...) })
 }
 
+// WithIPv6Prefix makes limits by ip count IPv6 addresses together that have their first bits in common, in place of
+// [DefaultIPv6Prefix]: 56 or 48 where one customer holds that much and changes networks to have a fresh count; 128 where every
+// address is a host of its own. All processes of a service need the same. IPv4 addresses count one by one.
+func WithIPv6Prefix(bits int) Option {
+	return optionFunc(func(l *Limiter) { l.ipv6 = ipv6Prefix(bits) })
+}
+
 // WithLocal makes s decide where the store cannot and a limit says onfail=local. The default is a store in this process's
 // memory.
 func WithLocal(s store.Store) Option {
