@@ -81,9 +81,13 @@ const (
 //
 //     where bound is what the algorithm promises of an interval of this length. What has been given back before the end of I
 //     is not admitted.
+//
 //   - denials: what may be charged when a limit denies a cost, and the cost, are more than its rule has room for.
+//
 //   - receipts: what the store says of when it charged lies within the call.
+//
 //   - budget: every call ends.
+//
 //   - refusals: no call is misconfigured.
 func (h *history) violations() []string {
 	var found []string

@@ -1,16 +1,24 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
+// silent has go-redis say nothing of the connections that break, which is what most tests here are about.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
 	code := redistest.Main(m)
 	if code == 0 {
 		// A pool of go-redis's that could not dial looks once a second whether it is closed.

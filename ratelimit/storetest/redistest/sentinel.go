@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,15 +41,38 @@ func StartSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// Client returns a client that asks the sentinels for the master, and is closed when the test ends.
-func (s *Sentinel) Client(t testing.TB) *redis.Client {
+// Client returns a client that asks the sentinels for the master, and is closed when the test ends. Each of opts may change
+// its options.
+func (s *Sentinel) Client(t testing.TB, opts ...func(*redis.FailoverOptions)) *redis.Client {
 	o := &redis.FailoverOptions{MasterName: MasterName}
 	for _, n := range s.Sentinels {
 		o.SentinelAddrs = append(o.SentinelAddrs, n.Addr())
 	}
+	for _, opt := range opts {
+		opt(o)
+	}
 	client := redis.NewFailoverClient(o)
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// MasterAddr is the host and port of the master that all sentinels have now. They change together, but not at once.
+func (s *Sentinel) MasterAddr() (string, error) {
+	addr := ""
+	for _, n := range s.Sentinels {
+		client := redis.NewSentinelClient(&redis.Options{Addr: n.Addr()})
+		parts, err := client.GetMasterAddrByName(context.Background(), MasterName).Result()
+		client.Close()
+		if err != nil {
+			return "", err
+		}
+		one := net.JoinHostPort(parts[0], parts[1])
+		if addr != "" && one != addr {
+			return "", fmt.Errorf("a sentinel has the master %s, another %s", addr, one)
+		}
+		addr = one
+	}
+	return addr, nil
 }
 
 func startSentinel(start starter) (*Sentinel, error) {

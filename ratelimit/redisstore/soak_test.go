@@ -1,0 +1,320 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// The soak lasts as long as it is told, one round of faults at least, and draws their order anew each time:
+//
+//	go test ./ratelimit/redisstore -run '^TestSoak$' -v -soak 10m
+var (
+	soakTime = flag.Duration("soak", 0, "TestSoak: how long the faults go on, which happen once each at least")
+	soakSeed = flag.Uint64("soak.seed", 0, "TestSoak: draws the faults and calls of an earlier run; 0 draws anew")
+)
+
+const (
+	soakCallers = 50
+	soakPace    = 20 * time.Millisecond // of each caller
+)
+
+// soakLimits are limits by several algorithms. Each counts two ids, which are 20 keys together.
+var soakLimits = []string{
+	"40,500ms 150,3s algo=sliding-log", "40,500ms 150,3s algo=compact-log",
+	"100,2s algo=sliding-window onfail=open", "100,2s algo=sliding-window segments=3",
+	"60,1s algo=fixed-window onfail=closed", "60,1s algo=fixed-window start=first",
+	"100,2s algo=token-bucket onfail=open", "100,2s algo=token-bucket refill=interval",
+	"100,2s algo=leaky-bucket onfail=closed", "100,2s algo=gcra burst=40",
+}
+
+var soakIDs = []string{"a", "b"}
+
+// soakWindow is the longest of them.
+const soakWindow = 3 * time.Second
+
+// TestSoak has 50 callers ask limits of several algorithms, alone and three at a time, through a Sentinel's client, while
+// servers are killed, restarted, frozen, paused, flushed and replaced. What every call was answered is recorded, and the
+// record checked against the laws of [history] afterwards. In the end no goroutine, connection or key is left.
+func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-soak.seed=%d", seed)
+	sentinel := redistest.StartSentinel(t)
+	c := newChaos(t, sentinel, rand.New(rand.NewPCG(seed, 0)))
+	earlier := goleak.IgnoreCurrent()
+	client := sentinel.Client(t, func(o *redis.FailoverOptions) {
+		o.ClientName, o.ReadTimeout, o.DialerRetries = "soak", 200*time.Millisecond, 1
+	})
+	s, err := redisstore.New(client, mutated(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{store: s, begin: c.begin, limits: map[string]int{}}
+	limiter, err := ratelimit.New(r, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	var callers sync.WaitGroup
+	recorded := make([][]call, soakCallers)
+	methods := soakMethods(t, limiter)
+	for i := range recorded {
+		draw := rand.New(rand.NewPCG(seed, 1+uint64(i)))
+		callers.Go(func() { recorded[i] = soakCaller(methods, draw, &over) })
+	}
+	for c.round(); time.Since(c.begin) < *soakTime; {
+		c.round()
+	}
+	over.Store(true)
+	callers.Wait()
+	h := history{limits: r.requests, calls: slices.Concat(recorded...), losses: c.losses}
+	violations := h.violations()
+	for _, v := range violations {
+		t.Error(v)
+	}
+	t.Log("\n" + c.String() + h.String() + fmt.Sprintf("%d violations", len(violations)))
+	h.wantAll(t)
+	c.wantNothingLeft(client)
+	dialling := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	if err := goleak.Find(earlier, dialling); err != nil {
+		t.Error(err)
+	}
+}
+
+// soakMethod is a limited method.
+type soakMethod struct {
+	guard  *ratelimit.Guard
+	limits int
+}
+
+// soakMethods have one limit each, or three.
+func soakMethods(t *testing.T, limiter *ratelimit.Limiter) []soakMethod {
+	var limits []rules.Limit
+	for i, text := range soakLimits {
+		d, err := rules.Parse(fmt.Sprintf("//ratelimit:key %s by=id bucket=soak-%d", text, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, d.Limit)
+	}
+	var methods []soakMethod
+	method := func(limits ...rules.Limit) {
+		p := &rules.Policy{Package: "example.com/soak", Type: "soak.Service", Method: fmt.Sprint("Call", len(methods)), Limits: limits}
+		g, err := limiter.Prepare(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		methods = append(methods, soakMethod{g, len(limits)})
+	}
+	n := len(limits)
+	for i := range limits {
+		method(limits[i])
+		method(limits[i], limits[(i+3)%n], limits[(i+6)%n])
+	}
+	return methods
+}
+
+// soakCaller calls until it is over, and returns what came of it.
+func soakCaller(methods []soakMethod, draw *rand.Rand, over *atomic.Bool) (calls []call) {
+	pace := time.NewTicker(soakPace)
+	defer pace.Stop()
+	for !over.Load() {
+		calls = append(calls, soakCall(methods[draw.IntN(len(methods))], draw))
+		<-pace.C
+	}
+	return calls
+}
+
+// soakCall makes one call, and gives back what one in twenty was granted.
+func soakCall(method soakMethod, draw *rand.Rand) call {
+	var c call
+	var in ratelimit.Input
+	in.By(soakIDs[draw.IntN(len(soakIDs))])
+	in.Cost(draw.Int64N(4)) // 0 looks
+	ins := []ratelimit.Input{in, in, in}
+	ctx := context.WithValue(context.Background(), recording{}, &c)
+	begin := time.Now()
+	d, permit, err := method.guard.Decide(ctx, ins[:method.limits]...)
+	c.took = time.Since(begin)
+	c.source = sourceOf(&d, err)
+	if err == nil && d.Allowed && draw.IntN(20) == 0 {
+		permit.GiveBack(ctx)
+	}
+	return c
+}
+
+// sourceOf says who decided a call.
+func sourceOf(d *ratelimit.Decision, err error) string {
+	verdict := "denied"
+	if d.Allowed {
+		verdict = "allowed"
+	}
+	switch {
+	case errors.Is(err, ratelimit.ErrMisconfigured):
+		return "refused: misconfigured"
+	case err != nil:
+		return "refused: onfail=closed"
+	case d.Degraded != nil:
+		return "degraded: " + verdict
+	}
+	return "store: " + verdict
+}
+
+// recording is the key of the context's *call that a [recorder] writes to.
+type recording struct{}
+
+// recorder is a store that records what is asked of another. It is safe for concurrent use.
+type recorder struct {
+	store store.Store
+	begin time.Time
+
+	mu       sync.Mutex
+	limits   map[string]int // by key
+	requests []store.Request
+}
+
+// limit is the number of a request's limit.
+func (r *recorder) limit(req *store.Request) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i, ok := r.limits[req.Key]
+	if !ok {
+		i = len(r.requests)
+		r.limits[req.Key] = i
+		r.requests = append(r.requests, *req)
+	}
+	return i
+}
+
+func (r *recorder) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	c := ctx.Value(recording{}).(*call)
+	for i := range requests {
+		c.charges = append(c.charges, charge{limit: r.limit(&requests[i]), cost: requests[i].Cost})
+	}
+	c.start = time.Since(r.begin)
+	err := r.store.Take(ctx, requests, detail, out)
+	c.end = time.Since(r.begin)
+	c.answered(requests, out, err)
+	if c.result != allowed {
+		return err
+	}
+	for i := range out.Receipt.Charges {
+		if requests[i].Cost > 0 {
+			c.at = append(c.at, time.UnixMicro(out.Receipt.Charges[i].At).Sub(r.begin.Round(0)))
+		}
+	}
+	return err
+}
+
+// answered records the store's answer.
+func (c *call) answered(requests []store.Request, out *store.Outcome, err error) {
+	if err != nil {
+		c.result, c.why = failureOf(err), err.Error()
+		return
+	}
+	c.result = allowed
+	if out.Allowed {
+		return
+	}
+	c.result = denied
+	answers := out.Rules
+	for i := range requests {
+		n := len(requests[i].Rules)
+		c.charges[i].denies = slices.ContainsFunc(answers[:n], func(r store.RuleOutcome) bool { return r.RetryAfter > 0 })
+		answers = answers[n:]
+	}
+}
+
+func failureOf(err error) result {
+	var failed *store.Error
+	if !errors.As(err, &failed) {
+		return cancelled
+	}
+	return map[store.Class]result{
+		store.Unavailable: unavailable, store.Indeterminate: indeterminate, store.Misconfigured: misconfigured,
+	}[failed.Class]
+}
+
+func (r *recorder) GiveBack(ctx context.Context, receipt store.Receipt) error {
+	c := ctx.Value(recording{}).(*call)
+	c.backStart = time.Since(r.begin)
+	err := r.store.GiveBack(ctx, receipt)
+	c.backEnd, c.backFailed = time.Since(r.begin), err != nil
+	return err
+}
+
+// String is what came of the calls, in a table.
+func (h *history) String() string {
+	counts, errs, took := map[string]int{}, map[string]int{}, make([]time.Duration, 0, len(h.calls))
+	returned := 0
+	for i := range h.calls {
+		c := &h.calls[i]
+		counts[c.source]++
+		if c.why != "" {
+			errs[c.result.String()]++
+		}
+		if c.backEnd > 0 {
+			returned++
+		}
+		took = append(took, c.took)
+	}
+	slices.Sort(took)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "calls\t%d\n", len(h.calls))
+	printCounts(w, counts)
+	fmt.Fprintf(w, "given back\t%d\n", returned)
+	printCounts(w, errs)
+	fmt.Fprintf(w, "p50, p99, slowest\t%v, %v, %v\n", took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+	w.Flush()
+	return text.String()
+}
+
+func printCounts(w *tabwriter.Writer, counts map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(w, "%s\t%d\n", name, counts[name])
+	}
+}
+
+// wantAll fails the test unless calls of every kind were among those recorded.
+func (h *history) wantAll(t *testing.T) {
+	t.Helper()
+	if want := len(soakLimits) * len(soakIDs); len(h.limits) != want {
+		t.Errorf("%d keys were asked for, want %d", len(h.limits), want)
+	}
+	var seen [results]int
+	for i := range h.calls {
+		seen[h.calls[i].result]++
+	}
+	for _, r := range []result{allowed, denied, unavailable} {
+		if seen[r] == 0 {
+			t.Errorf("no call was %v, want some: the soak tests nothing", r)
+		}
+	}
+}
