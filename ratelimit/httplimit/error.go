@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,13 +11,21 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
+// QuotaExceeded is the type of a [Problem] that a limit is the reason of, as draft-ietf-httpapi-ratelimit-headers-10 has it.
+const QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
 // Problem is the body of an answer that [WriteError] writes, as RFC 9457 (application/problem+json) has it.
 type Problem struct {
+	// Type is [QuotaExceeded] where a limit denied the call; else it is empty, which is to say that the status says it all.
+	Type   string `json:"type,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	// Limit is the name of the limit that denied the call; empty if none did.
 	Limit string `json:"limit,omitempty"`
+	// ViolatedPolicies are the rules that denied the call, by the names that the RateLimit fields of the answer have for them
+	// where [Headers] writes those; else it is Limit alone.
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 	// RetryAfter is in whole seconds, the same as the header's; 0 if waiting does not help or nobody knows how long.
 	RetryAfter int64 `json:"retry_after,omitempty"`
 }
@@ -35,7 +44,7 @@ type Problem struct {
 // the wait, and never the caller or what err says of the store. A program whose 401 carries a WWW-Authenticate sets it
 // before. WriteError is called before anything is written to w.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) bool {
-	p, ok := problem(err)
+	p, ok := problem(r.Context(), err)
 	if !ok {
 		return false
 	}
@@ -56,15 +65,10 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) bool {
 }
 
 // problem returns what there is to say of err, and whether it is ours.
-func problem(err error) (Problem, bool) {
+func problem(ctx context.Context, err error) (Problem, bool) {
 	var exceeded *ratelimit.ExceededError
 	if errors.As(err, &exceeded) {
-		p := newProblem(http.StatusTooManyRequests, "The rate limit is exceeded.")
-		p.Limit = exceeded.Limit
-		if exceeded.RetryAfter != store.Never {
-			p.RetryAfter = ratelimit.RetrySeconds(exceeded.RetryAfter)
-		}
-		return p, true
+		return denied(ctx, exceeded), true
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
@@ -72,6 +76,23 @@ func problem(err error) (Problem, bool) {
 		}
 	}
 	return Problem{}, false
+}
+
+// denied returns what there is to say of a call that a limit denied.
+func denied(ctx context.Context, err *ratelimit.ExceededError) Problem {
+	p := newProblem(http.StatusTooManyRequests, "The rate limit is exceeded.")
+	p.Type, p.Title = QuotaExceeded, "Quota Exceeded"
+	p.Limit = err.Limit
+	if rec := recordIn(ctx); rec != nil {
+		p.ViolatedPolicies = rec.violated(err.Type, err.Method)
+	}
+	if p.ViolatedPolicies == nil {
+		p.ViolatedPolicies = []string{safe(err.Limit)}
+	}
+	if err.RetryAfter != store.Never {
+		p.RetryAfter = ratelimit.RetrySeconds(err.RetryAfter)
+	}
+	return p
 }
 
 var classes = []struct {

@@ -63,6 +63,13 @@ func leaky(t *testing.T, class store.Class) *ratelimit.Limiter {
 	return l
 }
 
+func exceededProblem(retryAfter int64) httplimit.Problem {
+	return httplimit.Problem{
+		Type: httplimit.QuotaExceeded, Title: "Quota Exceeded", Status: 429, Detail: "The rate limit is exceeded.",
+		Limit: "Create", ViolatedPolicies: []string{"Create"}, RetryAfter: retryAfter,
+	}
+}
+
 func TestWriteError(t *testing.T) {
 	allow := ratelimittest.AllowAll()
 	const exceeded, tooMuch = "The rate limit is exceeded.", "The request asks for more than the rate limit ever allows."
@@ -74,19 +81,19 @@ func TestWriteError(t *testing.T) {
 	}{
 		{
 			"exceeded", taken(alice(), ratelimittest.DenyAll(90*time.Second), 0, 1), "90",
-			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 90},
+			exceededProblem(90),
 		},
 		{
 			"exceeded for 1µs", taken(alice(), ratelimittest.DenyAll(time.Microsecond), 0, 1), "1",
-			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 1},
+			exceededProblem(1),
 		},
 		{
 			"exceeded for 2s and 1ns", taken(alice(), ratelimittest.DenyAll(2*time.Second+1), 0, 1), "3",
-			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create", RetryAfter: 3},
+			exceededProblem(3),
 		},
 		{
 			"exceeded for ever", taken(alice(), ratelimittest.DenyAll(store.Never), 0, 1), "",
-			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: exceeded, Limit: "Create"},
+			exceededProblem(0),
 		},
 		{
 			"exceeded, without a number", ratelimit.ErrExceeded, "",

@@ -77,7 +77,7 @@ func Example() {
 	// "alice": 201, Retry-After ""
 	// "alice": 201, Retry-After ""
 	// "alice": 429, Retry-After "60"
-	// {"title":"Too Many Requests","status":429,"detail":"The rate limit is exceeded.","limit":"Add","retry_after":60}
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"The rate limit is exceeded.","limit":"Add","violated-policies":["Add"],"retry_after":60}
 	// "bob": 201, Retry-After ""
 	// "": 401, Retry-After ""
 	// {"title":"Unauthorized","status":401,"detail":"The request does not say who is calling."}
