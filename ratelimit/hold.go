@@ -117,6 +117,7 @@ func newHolder(s lock.Store, l *rules.Limit) (h holder, err error) {
 type held struct {
 	lock   *lock.Hold
 	permit *lock.Permit
+	index  int // of the limit
 }
 
 func (h held) release() error {
@@ -158,11 +159,12 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 		h := holding{guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
 		next, got, err := h.acquire(inner, d)
 		if err != nil {
-			_ = e.end(ctx, permit, h.outcome())
+			_ = e.letGo(ctx, permit, h.outcome())
 			return ctx, Permit{}, err
 		}
 		inner = next
 		if got != (held{}) {
+			got.index = w.index
 			e.held = append(e.held, got)
 		}
 	}
@@ -305,11 +307,18 @@ type ending struct {
 	over  atomic.Bool
 }
 
-// end lets go of what is held, the last first, and gives back what an outcome does not charge. Only the first end does anything.
+// end ends a call that its caller was given a permit for. Only the first end does anything.
 func (e *ending) end(ctx context.Context, p Permit, o outcome) error {
 	if e.over.Swap(true) {
 		return nil
 	}
+	err := e.letGo(ctx, p, o)
+	e.tell(ctx, err)
+	return err
+}
+
+// letGo lets go of what is held, the last first, and gives back what an outcome does not charge.
+func (e *ending) letGo(ctx context.Context, p Permit, o outcome) error {
 	var errs []error
 	for _, h := range slices.Backward(e.held) {
 		errs = append(errs, h.release())
