@@ -27,7 +27,7 @@ type debt struct {
 	count  int64 // by which early is to be understood
 }
 
-func newBucket() counts { return &bucket{} }
+func (b *bucket) reset() { b.debts = b.debts[:0] }
 
 // of returns the debt of a rule, with nothing missing if it has none at now.
 func (b *bucket) of(now int64, rule rules.Rule) debt {

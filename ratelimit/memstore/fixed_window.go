@@ -21,6 +21,8 @@ type window struct {
 	used   int64
 }
 
+func (f *fixedWindow) reset() { f.windows = f.windows[:0] }
+
 // of returns the window of a rule at now, of which nothing is used if none has begun.
 func (f *fixedWindow) of(now int64, req *store.Request, rule rules.Rule) window {
 	length := rule.Window.Microseconds()

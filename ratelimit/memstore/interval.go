@@ -26,7 +26,7 @@ type gap struct {
 	count  int64 // by which early is to be understood
 }
 
-func newIntervalBucket() counts { return &intervalBucket{} }
+func (b *intervalBucket) reset() { b.gaps = b.gaps[:0] }
 
 // of returns the gap of a rule, with nothing missing if it has none at now.
 func (b *intervalBucket) of(now int64, rule rules.Rule) gap {

@@ -13,8 +13,6 @@ type queue struct {
 	bucket
 }
 
-func newQueue() counts { return &queue{} }
-
 func (q *queue) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
 	wait, most := q.of(now, rule).full-now, req.Wait.Microseconds()
 	switch {

@@ -16,6 +16,8 @@ type slidingLog struct {
 	admissions []admission
 }
 
+func (l *slidingLog) reset() { l.admissions = l.admissions[:0] }
+
 func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
 	window := rule.Window.Microseconds()
 	live, used := l.live(now, rule)

@@ -9,6 +9,9 @@ import (
 // its cause. It is nil while ctx is not done.
 func Ended(ctx context.Context) error {
 	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
 	if cause := context.Cause(ctx); cause != err {
 		return fmt.Errorf("%w: %w", err, cause)
 	}

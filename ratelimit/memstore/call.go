@@ -1,0 +1,167 @@
+package memstore
+
+import "github.com/rlgen/rlgen/ratelimit/store"
+
+// few is how many limits a call may have before it needs memory of its own.
+const few = 4
+
+// call is the requests of one call, with the places of their keys.
+type call []place
+
+// place is where the key of a request is.
+type place struct {
+	req   *store.Request
+	shard *shard
+	index int // of the shard
+	steps *steps
+	entry *entry // nil where the key holds nothing now
+}
+
+// lock locks the shards of all places, each once and in ascending order, so that two calls never wait for each other.
+func (c call) lock() {
+	for p := c.next(-1); p != nil; p = c.next(p.index) {
+		p.shard.mu.Lock()
+	}
+}
+
+func (c call) unlock() {
+	for p := c.next(-1); p != nil; p = c.next(p.index) {
+		p.shard.mu.Unlock()
+	}
+}
+
+// next returns a place in the shard that comes after the one of index last, nil if there is none.
+func (c call) next(last int) (next *place) {
+	for i := range c {
+		if p := &c[i]; p.index > last && (next == nil || p.index < next.index) {
+			next = p
+		}
+	}
+	return next
+}
+
+// decide decides the call at now, while its shards are locked.
+func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
+	c.find(now)
+	c.ask(now, out)
+	out.Receipt = store.Receipt{Charges: out.Receipt.Charges[:0]}
+	if out.Allowed {
+		c.charge(now, most, out)
+	} else {
+		undelay(out.Rules)
+	}
+	if detail {
+		c.describe(now, out.Rules)
+	}
+}
+
+// find looks up what the keys hold now.
+func (c call) find(now int64) {
+	for i := range c {
+		p := &c[i]
+		if e := p.shard.entries[p.req.Key]; e != nil && e.expires > now && e.steps == p.steps {
+			p.entry = e
+		}
+	}
+}
+
+// counts are those of the key, which are not to be changed: a key that holds nothing has those of all such keys.
+func (p *place) counts() counts {
+	if p.entry == nil {
+		return p.steps.none
+	}
+	return p.entry.counts
+}
+
+// ask asks every rule.
+func (c call) ask(now int64, out *store.Outcome) {
+	out.Allowed, out.Rules = true, out.Rules[:0]
+	for i := range c {
+		req, counts := c[i].req, c[i].counts()
+		for _, rule := range req.Rules {
+			answer := counts.ask(now, req, rule)
+			out.Allowed = out.Allowed && answer.RetryAfter == 0
+			out.Rules = append(out.Rules, answer)
+		}
+	}
+}
+
+// undelay takes back what queues have said to a call that another limit denies.
+func undelay(answers []store.RuleOutcome) {
+	for i := range answers {
+		answers[i].Delay = 0
+	}
+}
+
+// charge charges every request, and writes down how in the outcome's receipt.
+func (c call) charge(now int64, most int, out *store.Outcome) {
+	r := &out.Receipt
+	if c.forgets() {
+		r.Charges = charges(r.Charges, len(c))
+	}
+	answers := out.Rules
+	for i := range c {
+		p := &c[i]
+		if i == 0 {
+			r.ID = p.shard.name(p.index)
+		}
+		if p.req.Cost > 0 {
+			p.charge(now, r.ID, most)
+			if !p.steps.remembers {
+				r.Charges[i].At, r.Charges[i].Delay = now, answers[0].Delay.Microseconds()
+			}
+		}
+		answers = answers[len(p.req.Rules):]
+	}
+}
+
+// forgets says whether a request is charged by steps that do not tell admissions apart.
+func (c call) forgets() bool {
+	for i := range c {
+		if !c[i].steps.remembers && c[i].req.Cost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// charges are n new ones, in the memory of old ones where it suffices.
+func charges(old []store.Charge, n int) []store.Charge {
+	if cap(old) < n {
+		return make([]store.Charge, n)
+	}
+	old = old[:n]
+	for i := range old {
+		old[i].At, old[i].Delay = 0, 0
+		old[i].GivenBack.Store(false)
+	}
+	return old
+}
+
+// describe sets what remains of each rule and when it is reset.
+func (c call) describe(now int64, answers []store.RuleOutcome) {
+	for i := range c {
+		req, counts := c[i].req, c[i].counts()
+		for j, rule := range req.Rules {
+			answers[j].Remaining, answers[j].ResetAfter = counts.describe(now, req, rule)
+		}
+		answers = answers[len(req.Rules):]
+	}
+}
+
+// giveBack gives back at now what receipt charged, while the shards of its keys are locked.
+func (c call) giveBack(now int64, receipt store.Receipt) {
+	for i := range c {
+		req, p := c[i].req, &c[i]
+		a := admission{cost: req.Cost, id: receipt.ID}
+		if !p.steps.remembers && i < len(receipt.Charges) {
+			if receipt.Charges[i].GivenBack.Swap(true) {
+				continue
+			}
+			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
+		}
+		if e := p.shard.entries[req.Key]; e != nil && req.Cost > 0 {
+			e.giveBack(now, req, a)
+		}
+	}
+}

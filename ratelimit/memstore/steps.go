@@ -1,0 +1,73 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// counts is what a key holds. Its functions depend on nothing else and the arguments.
+type counts interface {
+	// ask answers one rule of req at now with the retry-after alone, and changes nothing.
+	ask(now int64, req *store.Request, rule rules.Rule) store.RuleOutcome
+	// describe says what remains of a rule and when it is reset.
+	describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration)
+	// charge charges a.cost for every rule of req, and returns when nothing that it charged counts any more.
+	charge(now int64, req *store.Request, a admission) (ends int64)
+	// giveBack takes back what a charged.
+	giveBack(now int64, req *store.Request, a admission)
+	// reset forgets everything, and keeps the memory of it.
+	reset()
+}
+
+// admission is one charge of a key.
+type admission struct {
+	at    int64 // µs
+	delay int64 // of a queue, µs
+	cost  int64
+	id    uint64
+}
+
+// steps are one way to count.
+type steps struct {
+	empty     func() counts
+	none      counts // of all keys that hold nothing; never changed
+	remembers bool   // every admission by its id
+}
+
+func newSteps(empty func() counts, remembers bool) *steps { return &steps{empty, empty(), remembers} }
+
+var (
+	slidingLogSteps     = newSteps(func() counts { return &slidingLog{} }, true)
+	slidingWindowSteps  = newSteps(func() counts { return &slidingWindow{} }, false)
+	fixedWindowSteps    = newSteps(func() counts { return &fixedWindow{} }, false)
+	bucketSteps         = newSteps(func() counts { return &bucket{} }, false)
+	intervalBucketSteps = newSteps(func() counts { return &intervalBucket{} }, false)
+	queueSteps          = newSteps(func() counts { return &queue{} }, false)
+)
+
+// stepsOf returns the steps by which req counts, nil if the store has none.
+func stepsOf(req *store.Request) *steps {
+	switch req.Algorithm {
+	case rules.SlidingLog, rules.CompactLog:
+		return slidingLogSteps
+	case rules.SlidingWindow:
+		return slidingWindowSteps
+	case rules.FixedWindow:
+		return fixedWindowSteps
+	case rules.TokenBucket:
+		if req.Refill == rules.RefillInterval {
+			return intervalBucketSteps
+		}
+		return bucketSteps
+	case rules.LeakyBucket:
+		if req.Queue {
+			return queueSteps
+		}
+		return bucketSteps
+	case rules.GCRA:
+		return bucketSteps
+	}
+	return nil
+}
