@@ -4,7 +4,7 @@
 //	curl -i -H 'X-User: alice' -d '{"item":"tea"}' http://127.0.0.1:8080/orders
 //
 // The fourth order of one user within ten seconds is answered with 429 and Retry-After. It counts in a Redis of its own;
-// with REDIS_URL, such as redis://127.0.0.1:6379, in the one there.
+// with REDIS_URL, such as redis://127.0.0.1:6379, in the one there. Package redisurl has the forms for TLS, Sentinel and Cluster.
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 
 	"github.com/rlgen/rlgen/examples/shop/orders"
 	"github.com/rlgen/rlgen/ratelimit/ratelimitfx"
+	"github.com/rlgen/rlgen/ratelimit/redisurl"
 )
 
 func main() {
@@ -55,14 +56,11 @@ func counts(url string) fx.Option {
 		return ratelimitfx.Embedded
 	}
 	return fx.Provide(func(lc fx.Lifecycle, log *slog.Logger) (redis.UniversalClient, error) {
-		opts, err := redis.ParseURL(url)
+		client, err := redisurl.Open(url)
 		if err != nil {
-			return nil, errors.New("REDIS_URL is not the URL of a Redis, want redis://host:port or redis://user:password@host:port/db")
+			return nil, fmt.Errorf("REDIS_URL: %w", err)
 		}
 		redis.SetLogger(clientLog{log})
-		opts.DialerRetries = 1                    // while Redis is down, learn so at once: the limits' onfail takes over
-		opts.ReadTimeout = 200 * time.Millisecond // while it does not answer, free connections that nobody waits on
-		client := redis.NewClient(opts)
 		lc.Append(fx.StopHook(client.Close))
 		return client, nil
 	})
