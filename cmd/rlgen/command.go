@@ -38,12 +38,14 @@ func (c *command) run(ctx context.Context, args []string) int {
 			return c.vet(ctx, args[1:])
 		case "list":
 			return c.list(ctx, args[1:])
+		case "simulate":
+			return c.simulate(ctx, args[1:])
 		case "help":
 			return c.help(args[1:])
 		case "version":
 			return c.version(args[1:])
 		}
-		if near := rules.Suggest(args[0], []string{"check", "vet", "list", "help", "version"}); near != "" && !isDirectory(args[0]) {
+		if near := rules.Suggest(args[0], []string{"check", "vet", "list", "simulate", "help", "version"}); near != "" && !isDirectory(args[0]) {
 			fmt.Fprintf(c.stderr, "rlgen: unknown command %q; did you mean %q? A package is written with its path, ./%[1]s\n", args[0], near)
 			return exitUsage
 		}

@@ -11,7 +11,8 @@ const usage = `rlgen generates wrappers that hold the rate limits of directives 
 	rlgen check [-diff] [packages]  findings and stale files; writes nothing
 	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
 	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown
-	rlgen help <topic>              directives, options, holds, expressions, files, di, vet, list
+	rlgen simulate "limit" log      what limits would have done to traffic, as text, JSON or a picture
+	rlgen help <topic>              directives, options, holds, expressions, files, di, vet, list, simulate
 	rlgen version
 
 Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
@@ -192,6 +193,48 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    charge      "success" or "error"; absent where every call is charged
 
 Fields may be added, and none will change its meaning.
+`},
+	{"simulate", `rlgen simulate decides traffic by limits as the limiter does, under the traffic's own clock, and says what
+became of it. The limits are directives without the //ratelimit:, or those of a method of the code:
+
+	rlgen simulate "user 10,1s 100,1m" access.log
+	rlgen simulate "user 10,1s" "global 500,1s" access.log.2.gz access.log.1 access.log
+	rlgen simulate -method orders.Orders.Create -vs "user 5,10s" -match '^POST /orders' access.log
+	rlgen simulate -rate 40 -ids 20 -zipf 1.1 -for 10m "user 3,1s algo=gcra"
+
+Several limits are all or nothing, as on a method. -vs is what to compare with, ; between its limits.
+
+A log has lines of the Common Log Format or the combined one, CSV with the names of its columns first, or an
+object of JSON in each line; - is standard input, and gzip is seen. -columns says which are
+
+	time     RFC 3339, without a zone UTC, or seconds, ms, µs or ns since 1970
+	address  what ip counts by
+	user     what user counts by
+	method   what -match selects by: of an access log the verb and the path, GET /orders
+	key      what key counts by, in place of its by=
+	cost     of the call (default 1)
+	status   of HTTP, by which charge= goes: a call fails with 400 or more
+
+Lines of an access log are of whole seconds, and count at their beginning. A line may be 10s earlier than one
+before it (-within). Lines that cannot be read are counted, and left out unless -strict.
+
+Without a log, traffic is made: -rate calls a second, -burst of them at once, for as long as -for, steady,
+at random (-shape poisson) or on and off, of so many -ids, of which the first call most (-zipf).
+
+What it says of a rule: the calls that it denied, and the most calls of one id in a window of the clock's,
+denied ones included, which is what the rule would have to admit to deny nobody. Of a limit: the longest
+retry after, the ids it denied most often, and the memory that it would have taken in Redis, at most.
+Concurrency and locks are left out. -svg writes a picture, -html a page. -json prints an object:
+
+	source      what the traffic is
+	calls       first, last: how many, and when
+	log         lines, bad, late, other: what became of a log's lines, and why
+	candidates  array, of the limits and then of each -vs:
+	    name, allowed, denied, assumed
+	    limits  array of directive, calls, denied, noID, tooBig, patient (denied, but within wait=),
+	            longestRetry, longestDelay, mostIDs, mostBytes, deniedIDs (moreIDs: or more), top (ids), and
+	            rules: array of count, window, denied, peak, peakID, peakAt
+	course      width of bins, and those in which there were calls: at, calls, and allowed by each candidate
 `},
 }
 

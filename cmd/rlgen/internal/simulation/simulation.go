@@ -1,0 +1,165 @@
+// Package simulation decides traffic by limits as the limiter would: by the steps of the in-process store, under the
+// traffic's own clock.
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// Simulation is what candidates do to the same calls. The zero Simulation is not valid; [New] makes one.
+type Simulation struct {
+	Runs  []*Run
+	Calls int64
+	// First and Last are when the first and the last call were made, µs since 1970.
+	First, Last int64
+	// Bins has the course of the calls.
+	Bins Bins
+}
+
+// New returns a simulation of candidates, which have decided nothing yet.
+func New(candidates ...Candidate) (*Simulation, error) {
+	if len(candidates) == 0 {
+		return nil, errors.New("no limits, want some")
+	}
+	s := &Simulation{}
+	for _, c := range candidates {
+		run, err := newRun(c)
+		if err != nil {
+			return nil, err
+		}
+		s.Runs = append(s.Runs, run)
+	}
+	s.Bins.runs = s.Runs
+	return s, nil
+}
+
+// Run decides all calls of source. After each of some ten thousand it calls progress, if that is not nil.
+func (s *Simulation) Run(source traffic.Source, progress func()) error {
+	var call traffic.Call
+	for {
+		err := source.Next(&call)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.decide(&call); err != nil {
+			return err
+		}
+		if progress != nil && s.Calls%(1<<14) == 0 {
+			progress()
+		}
+	}
+}
+
+func (s *Simulation) decide(call *traffic.Call) error {
+	if s.Calls == 0 {
+		s.First = call.At
+	}
+	if call.At < s.Last {
+		return fmt.Errorf("a call of %v behind one of %v, want calls in the order of their times", call.Time(), time.UnixMicro(s.Last).UTC())
+	}
+	s.Calls++
+	s.Last = call.At
+	bin := s.Bins.at(call.At)
+	bin.Calls++
+	for i, run := range s.Runs {
+		allowed, err := run.decide(call, bin.Levels[i])
+		if err != nil {
+			return err
+		}
+		if allowed {
+			bin.Allowed[i]++
+		}
+	}
+	return nil
+}
+
+// Candidate is limits that a call must all pass.
+type Candidate struct {
+	// Name is what reports call it.
+	Name   string
+	Policy *rules.Policy
+	// Assumed says of what the traffic does not tell what is taken instead.
+	Assumed []string
+}
+
+// Parse returns the candidate of directives, without the //ratelimit: before them.
+func Parse(name string, directives ...string) (Candidate, error) {
+	p := &rules.Policy{Package: "simulate", Type: "simulate.Calls", Method: "Call"}
+	for _, text := range directives {
+		d, err := rules.Parse(rules.Namespace + text)
+		if err != nil {
+			return Candidate{}, err
+		}
+		p.Limits = append(p.Limits, d.Limit)
+	}
+	return Of(name, p)
+}
+
+// Of returns the candidate of a policy. Limits that hold something are left out, since traffic does not say how long a call
+// takes.
+func Of(name string, p *rules.Policy) (Candidate, error) {
+	if err := p.Validate(); err != nil {
+		return Candidate{}, err
+	}
+	c := Candidate{Name: name}
+	own := *p
+	own.Limits = slices.Clone(p.Limits)
+	for i := range own.Limits {
+		own.Limits[i].Name = p.Name(i)
+		own.Limits[i].Prefix, own.Limits[i].Bucket = p.Key(i)
+		c.assume(p.Name(i), &own.Limits[i])
+	}
+	own.Limits = slices.DeleteFunc(own.Limits, func(l rules.Limit) bool { return l.Kind.Holds() })
+	if len(own.Limits) == 0 {
+		return Candidate{}, fmt.Errorf("%s has no limit that counts calls over time, want one", name)
+	}
+	c.Policy = &own
+	return c, nil
+}
+
+// assume takes note of what the traffic does not tell of a limit.
+func (c *Candidate) assume(name string, l *rules.Limit) {
+	say := func(format string, args ...any) {
+		c.Assumed = append(c.Assumed, name+": "+fmt.Sprintf(format, args...))
+	}
+	if l.Kind.Holds() {
+		say("left out, since traffic does not say how long a call takes")
+		return
+	}
+	if l.By != "" {
+		say("the id is the %s of a call, in place of by=%s", idOf(l.Kind), l.By)
+	}
+	if l.Cost != "" {
+		say("the cost is that of a call, 1 if it has none, in place of cost=%s", l.Cost)
+	}
+	if l.When != "" {
+		say("applies to every call, whatever when=%s says", l.When)
+	}
+	if l.Charge != rules.ChargeAlways {
+		say("a call fails if it has a status of 400 or more, for charge=%s; one without a status succeeds", l.Charge)
+	}
+	if l.Wait > 0 && !l.Queues() {
+		say("a denied call does not wait; those that would have had room within wait=%v are counted", l.Wait)
+	}
+}
+
+// idOf is what of a call a limit of a kind counts by.
+func idOf(k rules.Kind) string {
+	switch k {
+	case rules.IP:
+		return "address"
+	case rules.User:
+		return "user"
+	}
+	return "key"
+}

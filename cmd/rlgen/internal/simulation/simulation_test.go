@@ -1,0 +1,417 @@
+package simulation_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/simulation"
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// calls is traffic that is written down.
+type calls []traffic.Call
+
+func (c *calls) Next(call *traffic.Call) error {
+	if len(*c) == 0 {
+		return io.EOF
+	}
+	*call, *c = (*c)[0], (*c)[1:]
+	return nil
+}
+
+func simulate(t *testing.T, list calls, candidates ...[]string) *simulation.Simulation {
+	t.Helper()
+	var parsed []simulation.Candidate
+	for _, directives := range candidates {
+		c, err := simulation.Parse(fmt.Sprint(directives), directives...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, c)
+	}
+	s, err := simulation.New(parsed...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(&list, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// random makes calls of a few ids, many of them at the same microsecond, some without a user, some in other notations of one
+// address.
+func random(seed uint64, n int) calls {
+	r := rand.New(rand.NewPCG(seed, 0))
+	addrs := []string{"10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "nonsense"}
+	users := []string{"alice", "bob", "carol", ""}
+	now := int64(1_700_000_000_000_000)
+	var list calls
+	for range n {
+		now += r.Int64N(3) * r.Int64N(300_000)
+		list = append(list, traffic.Call{
+			At: now, Addr: addrs[r.IntN(len(addrs))], User: users[r.IntN(len(users))], Cost: 1 + r.Int64N(2), Status: 200 + 200*r.IntN(2),
+		})
+	}
+	return list
+}
+
+// tally is what a recount finds.
+type tally struct {
+	Allowed, Denied int64
+	Limits          []limitTally
+}
+
+type limitTally struct {
+	Calls, Denied, NoID int64
+	Rules               []int64
+	Hits                map[string]int64
+}
+
+// recount decides calls as the definition of a sliding log has it: every unit that was admitted is looked at again for each
+// call. It knows nothing of how the limiter counts.
+func recount(list calls, limits []rules.Limit) tally {
+	type unit struct{ at, cost int64 }
+	admitted := make([]map[string][]unit, len(limits))
+	out := tally{Limits: make([]limitTally, len(limits))}
+	for i := range limits {
+		admitted[i] = map[string][]unit{}
+		out.Limits[i] = limitTally{Rules: make([]int64, len(limits[i].Rules)), Hits: map[string]int64{}}
+	}
+	for _, call := range list {
+		ids := make([]string, len(limits))
+		able := true
+		for i, l := range limits {
+			ids[i] = identify(&l, &call)
+			out.Limits[i].Calls++
+			if ids[i] == "" {
+				out.Limits[i].NoID++
+				able = false
+			}
+		}
+		if !able {
+			out.Denied++
+			continue
+		}
+		allowed := true
+		for i, l := range limits {
+			fits := true
+			for j, r := range l.Rules {
+				used := int64(0)
+				for _, u := range admitted[i][ids[i]] {
+					if u.at > call.At-r.Window.Microseconds() {
+						used += u.cost
+					}
+				}
+				if used+call.Cost > r.Count {
+					out.Limits[i].Rules[j]++
+					fits = false
+				}
+			}
+			if !fits {
+				out.Limits[i].Denied++
+				out.Limits[i].Hits[ids[i]]++
+				allowed = false
+			}
+		}
+		if !allowed {
+			out.Denied++
+			continue
+		}
+		out.Allowed++
+		for i := range limits {
+			admitted[i][ids[i]] = append(admitted[i][ids[i]], unit{call.At, call.Cost})
+		}
+	}
+	return out
+}
+
+func identify(l *rules.Limit, call *traffic.Call) string {
+	switch l.Kind {
+	case rules.User:
+		return call.User
+	case rules.IP:
+		return map[string]string{
+			"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2", "::ffff:10.0.0.1": "10.0.0.1",
+			"2001:db8::1": "2001:db8::/64", "2001:db8::2": "2001:db8::/64", "2001:db8:0:1::1": "2001:db8:0:1::/64",
+		}[call.Addr]
+	}
+	return "all"
+}
+
+// TestRecount holds that a simulation counts what a recount by the definition does.
+func TestRecount(t *testing.T) {
+	directives := []string{"user 4,1s 9,5s", "ip 5,2s", "global 12,1s"}
+	for seed := range uint64(20) {
+		list := random(seed, 2000)
+		s := simulate(t, list, directives)
+		run := s.Runs[0]
+		var limits []rules.Limit
+		for _, l := range run.Limits {
+			limits = append(limits, *l.Limit)
+		}
+		if diff := cmp.Diff(recount(list, limits), tallied(run)); diff != "" {
+			t.Fatalf("seed %d: simulation differs from the recount (-recount +simulation):\n%s", seed, diff)
+		}
+		if s.Calls != int64(len(list)) || s.First != list[0].At || s.Last != list[len(list)-1].At {
+			t.Errorf("seed %d: %d calls from %d to %d, want %d from %d to %d", seed, s.Calls, s.First, s.Last, len(list), list[0].At, list[len(list)-1].At)
+		}
+	}
+}
+
+func tallied(run *simulation.Run) tally {
+	out := tally{Allowed: run.Allowed, Denied: run.Denied}
+	for _, l := range run.Limits {
+		one := limitTally{Calls: l.Calls, Denied: l.Denied, NoID: l.NoID, Hits: map[string]int64{}}
+		for _, r := range l.Rules {
+			one.Rules = append(one.Rules, r.Denied)
+		}
+		for _, h := range l.Hit.First(1 << 20) {
+			one.Hits[h.ID] = h.Count
+			if l.Kind == rules.Global {
+				delete(one.Hits, h.ID)
+				one.Hits["all"] = h.Count
+			}
+		}
+		out.Limits = append(out.Limits, one)
+	}
+	return out
+}
+
+// TestCourse holds that bins of any width have all the calls, whatever time they span.
+func TestCourse(t *testing.T) {
+	for _, step := range []time.Duration{time.Microsecond, 700 * time.Microsecond, time.Second, 3 * time.Hour, 5 * 24 * time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			var list calls
+			for i := range int64(10_000) {
+				list = append(list, traffic.Call{At: 1_700_000_000_123_456 + i*step.Microseconds(), User: "alice", Cost: 1})
+			}
+			s := simulate(t, list, []string{"user 1,1s"}, []string{"user 1,1h"})
+			for _, n := range []int{1, 60, 1000, 10_000} {
+				bins, width := s.Bins.Merged(n)
+				var calls, allowed, rival int64
+				for _, b := range bins {
+					calls, allowed, rival = calls+b.Calls, allowed+b.Allowed[0], rival+b.Allowed[1]
+				}
+				if len(bins) > n || calls != s.Calls || allowed != s.Runs[0].Allowed || rival != s.Runs[1].Allowed {
+					t.Errorf("Merged(%d) = %d bins with %d calls, %d and %d allowed, want %d, %d and %d", n, len(bins), calls, allowed, rival, s.Calls, s.Runs[0].Allowed, s.Runs[1].Allowed)
+				}
+				if end := s.Bins.Start + int64(len(bins))*width.Microseconds(); s.First < s.Bins.Start || s.Last >= end {
+					t.Errorf("Merged(%d) spans %d to %d, want %d to %d in it", n, s.Bins.Start, end, s.First, s.Last)
+				}
+			}
+		})
+	}
+}
+
+// TestTold says what a simulation tells of one limit.
+func TestTold(t *testing.T) {
+	at := func(seconds float64, user string) traffic.Call {
+		return traffic.Call{At: int64(seconds * 1e6), User: user, Cost: 1}
+	}
+	failing := at(4, "carol")
+	failing.Status = 401
+	large := at(5, "dave")
+	large.Cost = 3
+	for _, test := range []struct {
+		directive string
+		calls     calls
+		check     func(t *testing.T, l *simulation.Limit)
+	}{
+		{"user 2,10s", calls{at(1, "a"), at(2, "a"), at(3, "a"), at(3, "b"), at(10.5, "a")}, func(t *testing.T, l *simulation.Limit) {
+			if l.LongestRetry != 8*time.Second || l.Denied != 2 {
+				t.Errorf("denied %d, longest retry %v, want 2 and 8s", l.Denied, l.LongestRetry)
+			}
+			if r := l.Rules[0]; r.Peak != 3 || r.PeakID != "a" || r.PeakAt != 0 {
+				t.Errorf("peak %d of %q at %d, want 3 of a at 0", r.Peak, r.PeakID, r.PeakAt)
+			}
+			if l.MostIDs() != 2 {
+				t.Errorf("MostIDs() = %d, want 2", l.MostIDs())
+			}
+		}},
+		{"user 1,10s charge=error", calls{at(1, "carol"), at(2, "carol"), at(3, "carol"), failing, at(5, "carol")}, func(t *testing.T, l *simulation.Limit) {
+			if l.Denied != 1 {
+				t.Errorf("denied %d, want 1: a call that fails is charged, others are not", l.Denied)
+			}
+		}},
+		{"user 2,10s", calls{large}, func(t *testing.T, l *simulation.Limit) {
+			if l.TooBig != 1 || l.Denied != 0 {
+				t.Errorf("%d too big, %d denied, want 1 and 0", l.TooBig, l.Denied)
+			}
+		}},
+		{"user 1,1s wait=400ms", calls{at(0, "a"), at(0.5, "a"), at(0.6, "a"), at(0.7, "a")}, func(t *testing.T, l *simulation.Limit) {
+			if l.Denied != 3 || l.Patient != 2 {
+				t.Errorf("%d denied, %d would have had room, want 3 and 2", l.Denied, l.Patient)
+			}
+		}},
+		{"user 1,1s algo=leaky-bucket wait=1500ms", calls{at(0, "a"), at(0, "a"), at(0, "a")}, func(t *testing.T, l *simulation.Limit) {
+			if l.Denied != 1 || l.LongestDelay != time.Second {
+				t.Errorf("%d denied, delayed for %v at most, want 1 and 1s", l.Denied, l.LongestDelay)
+			}
+		}},
+		{"user 1,1s missing=allow", calls{at(0, ""), at(0, "")}, func(t *testing.T, l *simulation.Limit) {
+			if l.Calls != 0 || l.NoID != 0 {
+				t.Errorf("%d calls, %d without id, want none: they pass by it", l.Calls, l.NoID)
+			}
+		}},
+	} {
+		t.Run(test.directive, func(t *testing.T) {
+			test.check(t, simulate(t, test.calls, []string{test.directive}).Runs[0].Limits[0])
+		})
+	}
+}
+
+func TestDisorder(t *testing.T) {
+	c, err := simulation.Parse("x", "global 1,1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simulation.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(&calls{{At: 2, Cost: 1}, {At: 1, Cost: 1}}, nil); err == nil {
+		t.Error("calls in disorder are decided, want an error")
+	}
+}
+
+func TestHeld(t *testing.T) {
+	if _, err := simulation.Parse("x", "lock"); err == nil {
+		t.Error("Parse(lock) = nil, want that there is nothing to simulate")
+	}
+	c, err := simulation.Parse("x", "lock", "global 1,1s")
+	if err != nil || len(c.Policy.Limits) != 1 || len(c.Assumed) != 1 {
+		t.Errorf("Parse(lock, global) = %+v, %v, want the global limit, and what is assumed", c, err)
+	}
+}
+
+// TestTop holds what the bounded counts promise: of few texts they are exact, of many no count is less than the truth, or
+// more than its error above it, and what occurs most is found.
+func TestTop(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var top simulation.Top
+	truth := map[string]int64{}
+	for range 300_000 {
+		id := fmt.Sprint(r.IntN(1 << r.IntN(16)))
+		top.Add(id)
+		truth[id]++
+	}
+	n, more := top.Len()
+	if !more || n >= len(truth) {
+		t.Fatalf("Len() = %d, %v, want fewer than %d and more", n, more, len(truth))
+	}
+	for _, h := range top.First(n) {
+		if h.Count < truth[h.ID] || h.Count-h.Error > truth[h.ID] {
+			t.Fatalf("%+v, want a count of %d to %d", h, truth[h.ID], truth[h.ID]+h.Error)
+		}
+	}
+	var most []int64
+	for _, n := range truth {
+		most = append(most, n)
+	}
+	slices.Sort(most)
+	for i, h := range top.First(5) {
+		if h.Count != most[len(most)-1-i] {
+			t.Errorf("First(5)[%d] = %+v, want a count of %d", i, h, most[len(most)-1-i])
+		}
+	}
+}
+
+func BenchmarkSimulate(b *testing.B) {
+	c, err := simulation.Parse("x", "user 10,1s 100,1m", "global 5000,1s algo=gcra")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := simulation.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	source, err := traffic.Make(traffic.Made{Rate: 4000, Burst: 1, For: 100 * 24 * time.Hour, Shape: traffic.Poisson, IDs: 10_000, Zipf: 1, Seed: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := s.Run(&first{source, b.N}, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+// first is the first n calls of a source.
+type first struct {
+	traffic.Source
+	n int
+}
+
+func (f *first) Next(c *traffic.Call) error {
+	if f.n == 0 {
+		return io.EOF
+	}
+	f.n--
+	return f.Source.Next(c)
+}
+
+// line is one of an access log, read in another way than package traffic does.
+var line = regexp.MustCompile(`(?m)^(\S+) - (\S+) \[([^\]]+)\] "(\S+ \S+) [^"]*" (\d+)`)
+
+// TestSample recounts the sample log of examples/shop.
+func TestSample(t *testing.T) {
+	const name = "../../../../examples/shop/access.log"
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list calls
+	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", m[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, traffic.Call{At: at.UnixMicro(), Addr: m[1], User: strings.Trim(m[2], "-"), Cost: 1})
+	}
+	if lines := strings.Count(string(text), "\n"); len(list) != lines {
+		t.Fatalf("%d calls in %d lines", len(list), lines)
+	}
+	if slices.IsSortedFunc(list, byTime) {
+		t.Error("the sample is in order, want some lines that are late, as in real logs")
+	}
+	slices.SortStableFunc(list, byTime)
+
+	directives := []string{"user 3,10s 100,1h", "global 4,1s"}
+	c, err := simulation.Parse("sample", directives...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := simulation.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := traffic.Log{Within: 10 * time.Second}.Read(traffic.File{Name: name, Reader: bytes.NewReader(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(source, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := recount(list, []rules.Limit{*s.Runs[0].Limits[0].Limit, *s.Runs[0].Limits[1].Limit})
+	if diff := cmp.Diff(want, tallied(s.Runs[0])); diff != "" {
+		t.Errorf("simulation differs from the recount (-recount +simulation):\n%s", diff)
+	}
+	if want.Denied == 0 || want.Limits[0].Rules[0] == 0 {
+		t.Errorf("nothing is denied: %+v", want)
+	}
+}
+
+func byTime(a, b traffic.Call) int { return int(a.At - b.At) }

@@ -1,0 +1,95 @@
+package traffic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// commonParser reads lines of the Common Log Format,
+//
+//	203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /orders HTTP/1.1" 200 2326
+//
+// and of those that say more behind it. The method is the request's, without the version and the query.
+func commonParser(texts *interned) parser {
+	var clock secondClock
+	return func(line []byte, c *Call) error {
+		addr, rest, ok := bytes.Cut(line, []byte(" "))
+		_, rest, ok2 := bytes.Cut(rest, []byte(" "))
+		open := bytes.Index(rest, []byte(" ["))
+		if !ok || !ok2 || open < 0 {
+			return fmt.Errorf("%s is no line of an access log, want address, identity, user and [time]", excerpt(line))
+		}
+		user, rest := rest[:open], rest[open+2:]
+		stamp, rest, ok := bytes.Cut(rest, []byte("]"))
+		if !ok {
+			return fmt.Errorf("%s has no end of its time, want ]", excerpt(line))
+		}
+		at, err := clock.parse(stamp)
+		if err != nil {
+			return err
+		}
+		c.At = at
+		c.Addr, c.User = texts.of(absent(addr)), texts.of(absent(user))
+		line, status := request(rest)
+		c.Method, c.Status = texts.of(line), status
+		return nil
+	}
+}
+
+// absent is a field, empty where the log writes that there is none.
+func absent(field []byte) []byte {
+	if len(field) == 1 && field[0] == '-' {
+		return nil
+	}
+	return field
+}
+
+// request returns verb and path of a request line in quotes, GET /orders, and the status behind it, 0 if there is none.
+func request(rest []byte) (line []byte, status int) {
+	_, rest, _ = bytes.Cut(rest, []byte(`"`))
+	line, rest, _ = bytes.Cut(rest, []byte(`"`))
+	if at := bytes.LastIndexByte(line, ' '); at > 0 && bytes.HasPrefix(line[at:], []byte(" HTTP/")) {
+		line = line[:at]
+	}
+	line, _, _ = bytes.Cut(line, []byte("?"))
+	if len(rest) >= 4 && rest[0] == ' ' {
+		for _, digit := range rest[1:4] {
+			if digit < '0' || digit > '9' {
+				return line, 0
+			}
+			status = status*10 + int(digit-'0')
+		}
+	}
+	return line, status
+}
+
+// secondClock reads times of access logs. Most of them are the one before.
+type secondClock struct {
+	last []byte
+	at   int64
+}
+
+var errClock = errors.New("want one such as 10/Oct/2000:13:55:36 -0700")
+
+func (s *secondClock) parse(stamp []byte) (int64, error) {
+	if len(s.last) > 0 && bytes.Equal(stamp, s.last) {
+		return s.at, nil
+	}
+	t, err := time.Parse("02/Jan/2006:15:04:05 -0700", string(stamp))
+	if err != nil {
+		return 0, fmt.Errorf("time %q, %w", stamp, errClock)
+	}
+	s.last, s.at = append(s.last[:0], stamp...), t.UnixMicro()
+	return s.at, nil
+}
+
+// excerpt is the beginning of a line, quoted.
+func excerpt(line []byte) string {
+	const most = 60
+	if len(line) > most {
+		return fmt.Sprintf("%q…", line[:most])
+	}
+	return fmt.Sprintf("%q", line)
+}

@@ -1,0 +1,284 @@
+package traffic
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Log says how to read the log of calls.
+type Log struct {
+	// Format is that of the lines; Auto for what the first one looks like.
+	Format Format
+	// Columns names the columns of CSV and the fields of JSON by what they are: see [Columns].
+	Columns map[string]string
+	// Match selects calls by their method; nil for all.
+	Match *regexp.Regexp
+	// Within is how much earlier than the latest line before it a line may be.
+	Within time.Duration
+	// Strict makes a bad line an error. Otherwise it is counted, and left out.
+	Strict bool
+}
+
+// Format is that of a log's lines.
+type Format string
+
+const (
+	Auto Format = "auto"
+	// Common lines are those of the Common Log Format of web servers, or of the combined one, which says more behind it.
+	Common Format = "common"
+	// CSV has the names of its columns in the first line (RFC 4180).
+	CSV Format = "csv"
+	// JSONL has one object in each line.
+	JSONL Format = "jsonl"
+)
+
+// Formats are the formats that logs may have.
+var Formats = []string{string(Auto), string(Common), string(CSV), string(JSONL)}
+
+// Columns are what a column can be, in the order of the documentation; each is the name of its column too unless another is
+// given. Only the time is required.
+var Columns = []string{"time", "address", "user", "method", "key", "cost", "status"}
+
+// Stats is what became of a log's lines. Blank ones are not counted.
+type Stats struct {
+	Lines int64 // read so far
+	Bad   int64 // not read, for a reason
+	Late  int64 // of those, earlier than they may be
+	Left  int64 // not selected by their method
+	// First has the reasons of the first bad lines, each with its file and line.
+	First []string
+	// Bytes have been read, of a compressed file as they stand there.
+	Bytes int64
+}
+
+const shownFaults = 5
+
+// File is a part of a log.
+type File struct {
+	Name string // for messages
+	io.Reader
+}
+
+// Reader is the traffic of a log. Errors of reading end it.
+type Reader struct {
+	Stats
+	log    Log
+	files  []File // that are not yet read
+	name   string
+	in     counting
+	number int64 // of the line in its file
+	lines  *bufio.Reader
+	parse  parser
+	texts  interned
+	latest int64
+	queue  []Call // that have been read and may be overtaken, by time, from head
+	head   int
+	ended  error
+	long   []byte
+}
+
+var _ Source = (*Reader)(nil)
+
+// parser reads one line into a call.
+type parser func(line []byte, c *Call) error
+
+// errNone is a line that is no call, such as the names of columns.
+var errNone = errors.New("no call")
+
+// counting counts what is read of a file after the other.
+type counting struct {
+	io.Reader
+	n int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+const bufferSize = 1 << 18
+
+// Read returns the traffic of files, one behind the other, each compressed by gzip or not.
+func (l Log) Read(files ...File) (*Reader, error) {
+	for what := range l.Columns {
+		if !known(what) {
+			return nil, fmt.Errorf("found a column for %q, want one for %s", what, strings.Join(Columns, ", "))
+		}
+	}
+	if !slices.Contains(Formats, string(l.Format)) && l.Format != "" {
+		return nil, fmt.Errorf("format %q, want %s", l.Format, strings.Join(Formats, ", "))
+	}
+	return &Reader{log: l, files: files}, nil
+}
+
+// open goes on to the next file.
+func (r *Reader) open() error {
+	if len(r.files) == 0 {
+		return io.EOF
+	}
+	r.name, r.in.Reader, r.files = r.files[0].Name, r.files[0].Reader, r.files[1:]
+	r.parse, r.number = nil, 0
+	raw := bufio.NewReaderSize(&r.in, bufferSize)
+	r.lines = raw
+	if magic, _ := raw.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		r.lines = bufio.NewReaderSize(z, bufferSize)
+	}
+	if mark, _ := r.lines.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		r.lines.Discard(3)
+	}
+	return nil
+}
+
+// Next returns the next call of the log.
+func (r *Reader) Next(c *Call) error {
+	for {
+		if r.head < len(r.queue) && (r.ended != nil || r.queue[r.head].At <= r.latest-r.log.Within.Microseconds()) {
+			*c = r.queue[r.head]
+			r.head++
+			r.shift()
+			return nil
+		}
+		if r.ended != nil {
+			return r.ended
+		}
+		r.read()
+	}
+}
+
+// shift moves the queue to the front of its memory once half of that is behind it.
+func (r *Reader) shift() {
+	if r.head >= 1024 && r.head*2 >= len(r.queue) {
+		r.queue = r.queue[:copy(r.queue, r.queue[r.head:])]
+		r.head = 0
+	}
+}
+
+// read reads one line into the queue.
+func (r *Reader) read() {
+	if r.lines == nil {
+		r.ended = r.open()
+		return
+	}
+	line, err := r.line()
+	r.Bytes = r.in.n
+	if err != nil && len(line) == 0 {
+		if r.lines = nil; err != io.EOF {
+			r.ended = fmt.Errorf("%s: %w", r.name, err)
+		}
+		return
+	}
+	r.number++
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return
+	}
+	if r.parse == nil {
+		if r.parse, err = r.log.parser(line, &r.texts); err != nil {
+			r.ended = fmt.Errorf("%s:%d: %w", r.name, r.number, err)
+			return
+		}
+	}
+	r.take(line)
+}
+
+// take takes the call of a line.
+func (r *Reader) take(line []byte) {
+	c := Call{Cost: 1}
+	err := r.parse(line, &c)
+	if err == errNone {
+		return
+	}
+	r.Lines++
+	switch {
+	case err != nil:
+		r.bad(err)
+	case r.log.Match != nil && !r.log.Match.MatchString(c.Method):
+		r.Left++
+	default:
+		r.put(c)
+	}
+}
+
+// line returns the next line, which is valid until the next call.
+func (r *Reader) line() ([]byte, error) {
+	line, err := r.lines.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return line, err
+	}
+	r.long = append(r.long[:0], line...)
+	for err == bufio.ErrBufferFull {
+		line, err = r.lines.ReadSlice('\n')
+		if len(r.long) < maxLine {
+			r.long = append(r.long, line...)
+		}
+	}
+	return r.long, err
+}
+
+const maxLine = 1 << 20 // of which something is kept
+
+// bad takes note of a line that says nothing.
+func (r *Reader) bad(err error) {
+	r.Bad++
+	why := fmt.Sprintf("%s:%d: %v", r.name, r.number, err)
+	if len(r.First) < shownFaults {
+		r.First = append(r.First, why)
+	}
+	if r.log.Strict {
+		r.ended = errors.New(why)
+	}
+}
+
+// put puts a call into the queue, at its time.
+func (r *Reader) put(c Call) {
+	if c.At < r.latest-r.log.Within.Microseconds() {
+		r.Late++
+		r.bad(fmt.Errorf("it is %v earlier than a line before it, want at most %v", time.Duration(r.latest-c.At)*time.Microsecond, r.log.Within))
+		return
+	}
+	r.latest = max(r.latest, c.At)
+	r.queue = append(r.queue, c)
+	for i := len(r.queue) - 1; i > r.head && r.queue[i-1].At > c.At; i-- {
+		r.queue[i], r.queue[i-1] = r.queue[i-1], r.queue[i]
+	}
+}
+
+// parser returns that of the log, of which line is the first.
+func (l *Log) parser(line []byte, texts *interned) (parser, error) {
+	format := l.Format
+	if format == "" || format == Auto {
+		format = guess(line)
+	}
+	switch format {
+	case Common:
+		return commonParser(texts), nil
+	case JSONL:
+		return jsonParser(l.Columns, texts), nil
+	case CSV:
+		return csvParser(line, l.Columns, texts)
+	}
+	return nil, fmt.Errorf("format %q, want %s", format, strings.Join(Formats, ", "))
+}
+
+// guess returns what a log is whose first line this is.
+func guess(line []byte) Format {
+	switch {
+	case line[0] == '{':
+		return JSONL
+	case commonParser(new(interned))(line, new(Call)) == nil:
+		return Common
+	}
+	return CSV
+}

@@ -1,0 +1,200 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func known(what string) bool { return slices.Contains(Columns, what) }
+
+// column returns the name of a column.
+func column(names map[string]string, what string) string {
+	if name, ok := names[what]; ok {
+		return name
+	}
+	return what
+}
+
+// set sets what a column says of a call.
+func set(c *Call, what string, value []byte, texts *interned) (err error) {
+	value = absent(bytes.TrimSpace(value))
+	switch what {
+	case "time":
+		c.At, err = parseTime(string(value))
+	case "address":
+		c.Addr = texts.of(value)
+	case "user":
+		c.User = texts.of(value)
+	case "method":
+		c.Method = texts.of(value)
+	case "key":
+		c.Key = texts.of(value)
+	case "cost":
+		c.Cost, err = parseNumber("cost", value)
+	case "status":
+		var status int64
+		status, err = parseNumber("status", value)
+		c.Status = int(status)
+	}
+	return err
+}
+
+func parseNumber(what string, value []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(value), 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s %q, want an integer of 0 or more", what, value)
+	}
+	return n, nil
+}
+
+// layouts are those of times that are not numbers.
+var layouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999 -0700", "2006-01-02 15:04:05.999999999", "02/Jan/2006:15:04:05 -0700"}
+
+// parseTime reads a time: of RFC 3339, without a zone (UTC), or as seconds, ms, µs or ns since 1970, whichever is nearest
+// to our days.
+func parseTime(text string) (int64, error) {
+	if text == "" {
+		return 0, errors.New("no time, want one")
+	}
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return sinceEpoch(text, n)
+	}
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixMicro(), nil
+		}
+	}
+	return 0, fmt.Errorf("time %q, want one such as 2006-01-02T15:04:05.000Z, or seconds since 1970", text)
+}
+
+// sinceEpoch reads a number of seconds, ms, µs or ns. Integers are exact.
+func sinceEpoch(text string, n float64) (int64, error) {
+	whole, err := strconv.ParseInt(text, 10, 64)
+	exact := err == nil
+	switch {
+	case !(n >= 0) || n >= 1e19:
+		return 0, fmt.Errorf("time %q, want seconds since 1970", text)
+	case n < 1e11 && exact:
+		return whole * 1e6, nil
+	case n < 1e11:
+		return int64(math.Round(n * 1e6)), nil
+	case n < 1e14:
+		return int64(math.Round(n * 1e3)), nil
+	case n < 1e17:
+		return int64(n), nil
+	}
+	return whole / 1e3, nil
+}
+
+// csvParser reads records of CSV whose columns have the names in the first line. A record is one line.
+func csvParser(first []byte, names map[string]string, texts *interned) (parser, error) {
+	header, err := record(first)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w, want the names of columns", excerpt(first), err)
+	}
+	at := map[string]int{}
+	for i, name := range header {
+		at[strings.TrimSpace(name)] = i
+	}
+	var columns []int
+	var whats []string
+	for _, what := range Columns {
+		name := column(names, what)
+		i, ok := at[name]
+		if _, asked := names[what]; !ok && (asked || what == "time") {
+			return nil, fmt.Errorf("the first line has the columns %q, want %q for the %s", header, name, what)
+		}
+		if ok {
+			columns, whats = append(columns, i), append(whats, what)
+		}
+	}
+	seen := false
+	return func(line []byte, c *Call) error {
+		if !seen {
+			seen = true
+			return errNone
+		}
+		fields, err := record(line)
+		if err != nil {
+			return fmt.Errorf("%s: %w", excerpt(line), err)
+		}
+		if len(fields) != len(header) {
+			return fmt.Errorf("%d fields, want %d, as many as columns", len(fields), len(header))
+		}
+		for j, i := range columns {
+			if err := set(c, whats[j], []byte(fields[i]), texts); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// record reads one line of CSV.
+func record(line []byte) ([]string, error) {
+	if !bytes.ContainsRune(line, '"') {
+		return strings.Split(string(line), ","), nil
+	}
+	return csv.NewReader(bytes.NewReader(line)).Read()
+}
+
+// jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance.
+func jsonParser(names map[string]string, texts *interned) parser {
+	paths := make([][]string, len(Columns))
+	for i, what := range Columns {
+		paths[i] = strings.Split(column(names, what), ".")
+	}
+	return func(line []byte, c *Call) error {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(line, &object); err != nil {
+			return fmt.Errorf("%s: %w", excerpt(line), err)
+		}
+		for i, what := range Columns {
+			value, ok, err := field(object, paths[i])
+			if err != nil {
+				return err
+			}
+			if !ok && what == "time" {
+				return fmt.Errorf("no field %q, want one for the time", column(names, what))
+			}
+			if !ok {
+				continue // a line may know nobody
+			}
+			if err := set(c, what, value, texts); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// field returns the text of a field, whatever its type.
+func field(object map[string]json.RawMessage, path []string) (text []byte, ok bool, err error) {
+	raw, ok := object[path[0]]
+	if !ok || bytes.Equal(raw, []byte("null")) {
+		return nil, false, nil
+	}
+	if len(path) > 1 {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(raw, &inner) != nil {
+			return nil, false, nil
+		}
+		return field(inner, path[1:])
+	}
+	if raw[0] != '"' {
+		return raw, true, nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, false, err
+	}
+	return []byte(s), true, nil
+}

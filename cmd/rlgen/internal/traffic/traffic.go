@@ -1,0 +1,27 @@
+// Package traffic is calls in the order of their times: made by a rate, or read from the log of what has been.
+package traffic
+
+import "time"
+
+// Call is one call of traffic. What a log does not say of it is empty.
+type Call struct {
+	At     int64 // µs since 1970, UTC
+	Addr   string
+	User   string
+	Method string
+	Key    string
+	Cost   int64 // 1 where nothing else is said
+	Status int   // of HTTP; 0 where it is not known
+}
+
+// Time is when the call was made.
+func (c *Call) Time() time.Time { return time.UnixMicro(c.At).UTC() }
+
+// Failed says whether the call is known to have ended with an error: a status of 400 or more.
+func (c *Call) Failed() bool { return c.Status >= 400 }
+
+// Source is traffic. Next fills in the next call, none of which is earlier than the one before, and returns io.EOF after the
+// last one.
+type Source interface {
+	Next(*Call) error
+}

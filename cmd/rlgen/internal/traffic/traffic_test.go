@@ -1,0 +1,329 @@
+package traffic_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
+)
+
+// all returns the calls of a source, and the error that ended it, io.EOF aside.
+func all(s traffic.Source) (list []traffic.Call, err error) {
+	var c traffic.Call
+	for {
+		if err := s.Next(&c); err == io.EOF {
+			return list, nil
+		} else if err != nil {
+			return list, err
+		}
+		list = append(list, c)
+	}
+}
+
+func read(t *testing.T, log traffic.Log, texts ...string) ([]traffic.Call, *traffic.Reader, error) {
+	t.Helper()
+	var files []traffic.File
+	for i, text := range texts {
+		files = append(files, traffic.File{Name: fmt.Sprintf("log%d", i+1), Reader: strings.NewReader(text)})
+	}
+	r, err := log.Read(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := all(r)
+	return list, r, err
+}
+
+func at(text string) int64 {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixMicro()
+}
+
+func TestLines(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		text    string
+		columns map[string]string
+		want    []traffic.Call
+	}{
+		{"common", `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /orders?page=2 HTTP/1.0" 200 2326` + "\n", nil,
+			[]traffic.Call{{At: at("2000-10-10T20:55:36Z"), Addr: "203.0.113.7", User: "alice", Method: "GET /orders", Cost: 1, Status: 200}}},
+		{"combined", `2001:db8::1 - - [10/Oct/2000:13:55:36 +0000] "POST /orders HTTP/2.0" 429 0 "http://x/ [y]" "curl/8 \"z\""`, nil,
+			[]traffic.Call{{At: at("2000-10-10T13:55:36Z"), Addr: "2001:db8::1", Method: "POST /orders", Cost: 1, Status: 429}}},
+		{"a user with blanks", `::1 - Alice B [10/Oct/2000:13:55:36 +0000] "-" 408 -`, nil,
+			[]traffic.Call{{At: at("2000-10-10T13:55:36Z"), Addr: "::1", User: "Alice B", Method: "-", Cost: 1, Status: 408}}},
+		{"csv", "time,user,address,cost\n2026-01-02T03:04:05.000006Z,alice,10.0.0.1,2\n2026-01-02 03:04:06,bob,-,0\n", nil,
+			[]traffic.Call{{At: at("2026-01-02T03:04:05.000006Z"), User: "alice", Addr: "10.0.0.1", Cost: 2}, {At: at("2026-01-02T03:04:06Z"), User: "bob", Cost: 0}}},
+		{"csv, other names", "what,\"when\",who\nPOST /,1700000000.5,\"Alice \"\"A\"\", B\"\n", map[string]string{"time": "when", "user": "who", "method": "what"},
+			[]traffic.Call{{At: 1700000000500000, User: `Alice "A", B`, Method: "POST /", Cost: 1}}},
+		{"json", `{"time":1700000000123,"user":7,"address":null,"x":[1]}` + "\r\n\n" + `{"time":"1700000000123456","user":"ü"}`, nil,
+			[]traffic.Call{{At: 1700000000123000, User: "7", Cost: 1}, {At: 1700000000123456, User: "ü", Cost: 1}}},
+		{"json, deeper", `{"ts":1700000000123456789,"client":{"ip":"::1","user":{"id":"u"}},"status":503}`, map[string]string{"time": "ts", "address": "client.ip", "user": "client.user.id"},
+			[]traffic.Call{{At: 1700000000123456, User: "u", Addr: "::1", Cost: 1, Status: 503}}},
+		{"byte order mark", "\xef\xbb\xbftime,user\n1,a\n", nil, []traffic.Call{{At: 1e6, User: "a", Cost: 1}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, r, err := read(t, traffic.Log{Columns: test.columns}, test.text)
+			if err != nil || r.Bad != 0 {
+				t.Fatalf("error %v, bad lines %q, want none", err, r.First)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	const good = `::1 - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 1`
+	for _, test := range []struct{ name, text, why string }{
+		{"another log", good + "\nkernel: oops", `log1:2: "kernel: oops" is no line of an access log, want address, identity, user and [time]`},
+		{"a time", good + "\n" + strings.Replace(good, "Oct", "Okt", 1), `log1:2: time "10/Okt/2000:13:55:36 +0000", want one such as 10/Oct/2000:13:55:36 -0700`},
+		{"no end", good + "\n" + strings.Replace(good, "]", "", 1), `log1:2: "::1 - - [10/Oct/2000:13:55:36 +0000 \"GET / HTTP/1.1\" 200 1" has no end of its time, want ]`},
+		{"json", `{"time":1}` + "\n{", `log1:2: "{": unexpected end of JSON input`},
+		{"json without a time", `{"time":1}` + "\n" + `{"user":1}`, `log1:2: no field "time", want one for the time`},
+		{"csv", "time,user\n1,a\n2", "log1:3: 1 fields, want 2, as many as columns"},
+		{"csv, time", "time,user\nnever,a", `log1:2: time "never", want one such as 2006-01-02T15:04:05.000Z, or seconds since 1970`},
+		{"csv, no time", "time,user\n-,a", `log1:2: no time, want one`},
+		{"cost", "time,cost\n1,-1", `log1:2: cost "-1", want an integer of 0 or more`},
+		{"a negative time", "time,cost\n-1,1", `log1:2: time "-1", want seconds since 1970`},
+		{"NaN", "time,cost\nNaN,1", `log1:2: time "NaN", want seconds since 1970`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			list, r, err := read(t, traffic.Log{}, test.text)
+			if err != nil || r.Bad != 1 || len(r.First) != 1 || r.First[0] != test.why {
+				t.Errorf("error %v, %d bad: %q, want %q", err, r.Bad, r.First, test.why)
+			}
+			if int64(len(list)) != r.Lines-1 {
+				t.Errorf("%d calls of %d lines, want all but one", len(list), r.Lines)
+			}
+			if _, _, err := read(t, traffic.Log{Strict: true}, test.text); err == nil || err.Error() != test.why {
+				t.Errorf("Strict: error %v, want %q", err, test.why)
+			}
+		})
+	}
+}
+
+func TestNoLog(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		log        traffic.Log
+		why        string
+	}{
+		{"no column of the time", "user,ts\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
+		{"no column that is asked for", "time,user\n", traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: the first line has the columns ["time" "user"], want "k" for the key`},
+		{"cut short", "\x1f\x8b\x08", traffic.Log{}, `log1: unexpected EOF`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, _, err := read(t, test.log, test.text); err == nil || err.Error() != test.why {
+				t.Errorf("error %v, want %q", err, test.why)
+			}
+		})
+	}
+	if _, err := (traffic.Log{Columns: map[string]string{"who": "x"}}).Read(); err == nil {
+		t.Error("a column for who is taken, want an error")
+	}
+}
+
+// TestOrder holds that lines out of order come in their order if they are within the bound, and are counted else; also from one
+// file to the next.
+func TestOrder(t *testing.T) {
+	list, r, err := read(t, traffic.Log{Within: 2 * time.Second}, "time,user\n5,a\n3,b\n4,c\n5,d\n2,e\n", "time,user\n6,f\n5,g\n1,h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := ""
+	for _, c := range list {
+		users += c.User
+	}
+	if users != "bcadgf" || r.Late != 2 || r.Bad != 2 || r.Lines != 8 {
+		t.Errorf("users %q, %d late of %d bad of %d lines, want bcadgf, 2 of 2 of 8", users, r.Late, r.Bad, r.Lines)
+	}
+	if want := "log1:6: it is 3s earlier than a line before it, want at most 2s"; r.First[0] != want {
+		t.Errorf("the first is %q, want %q", r.First[0], want)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	list, r, err := read(t, traffic.Log{Match: regexp.MustCompile("^POST ")}, "time,method\n1,GET /\n2,POST /\n")
+	if err != nil || len(list) != 1 || list[0].Method != "POST /" || r.Left != 1 {
+		t.Errorf("%v, %d left, error %v, want the second and one left", list, r.Left, err)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for i := range 10_000 {
+		fmt.Fprintf(z, "{\"time\":%d}\n", i)
+	}
+	z.Close()
+	list, r, err := read(t, traffic.Log{}, b.String(), "time\n9999\n")
+	if err != nil || len(list) != 10_001 || r.Bytes != int64(b.Len()+10) {
+		t.Errorf("%d calls, %d bytes, error %v, want 10001 of %d", len(list), r.Bytes, err, b.Len()+10)
+	}
+}
+
+// TestLongLine holds that a line of any length is one line.
+func TestLongLine(t *testing.T) {
+	long := `{"time":1,"x":"` + strings.Repeat("x", 3<<20) + `"}`
+	list, r, err := read(t, traffic.Log{}, "{\"time\":1}\n"+long+"\n{\"time\":2}\n")
+	if err != nil || len(list) != 2 || r.Bad != 1 {
+		t.Errorf("%d calls, %d bad, error %v, want 2 and 1", len(list), r.Bad, err)
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add(`203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /orders?page=2 HTTP/1.0" 200 2326`)
+	f.Add("time,user\n1,\"a\"\n")
+	f.Add(`{"time":"1","user":{"id":1}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := traffic.Log{Within: time.Second}.Read(traffic.File{Name: "f", Reader: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := all(r)
+		for i := 1; i < len(list); i++ {
+			if list[i].At < list[i-1].At {
+				t.Fatalf("a call of %d behind one of %d", list[i].At, list[i-1].At)
+			}
+		}
+		if int64(len(list))+r.Bad+r.Left != r.Lines && err == nil {
+			t.Fatalf("%d calls and %d bad lines of %d", len(list), r.Bad, r.Lines)
+		}
+	})
+}
+
+func made() traffic.Made {
+	return traffic.Made{Rate: 100, Burst: 1, For: 10 * time.Minute, Shape: traffic.Steady, IDs: 10, Seed: 1, Start: time.Unix(0, 0)}
+}
+
+func makeCalls(t *testing.T, m traffic.Made) []traffic.Call {
+	t.Helper()
+	s, err := traffic.Make(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := all(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(list); i++ {
+		if list[i].At < list[i-1].At {
+			t.Fatalf("call %d is at %d, behind one at %d", i, list[i].At, list[i-1].At)
+		}
+	}
+	return list
+}
+
+func TestSteady(t *testing.T) {
+	list := makeCalls(t, made())
+	if len(list) != 60_000 {
+		t.Errorf("%d calls, want 60000", len(list))
+	}
+	for i, c := range list {
+		if c.At != int64(i)*10_000 {
+			t.Fatalf("call %d is at %d, want %d", i, c.At, i*10_000)
+		}
+	}
+}
+
+func TestBursts(t *testing.T) {
+	m := made()
+	m.Burst = 7
+	list := makeCalls(t, m)
+	if n := len(list); n < 59_990 || n > 60_010 {
+		t.Errorf("%d calls, want the rate's 60000, but for a burst", n)
+	}
+	for i := 0; i+7 <= len(list); i += 7 {
+		if list[i].At != list[i+6].At {
+			t.Fatalf("calls %d to %d are at %d to %d, want them at once", i, i+6, list[i].At, list[i+6].At)
+		}
+	}
+}
+
+// TestPoisson holds the mean and the variance of the counts of seconds, which are equal.
+func TestPoisson(t *testing.T) {
+	m := made()
+	m.Shape = traffic.Poisson
+	counts := make([]float64, 600)
+	list := makeCalls(t, m)
+	for _, c := range list {
+		counts[c.At/1e6]++
+	}
+	mean, variance := float64(len(list))/600, 0.0
+	for _, n := range counts {
+		variance += (n - mean) * (n - mean) / 600
+	}
+	if math.Abs(mean-100) > 3 || math.Abs(variance-100) > 25 {
+		t.Errorf("mean %v and variance %v, want about 100 both", mean, variance)
+	}
+}
+
+func TestOnOff(t *testing.T) {
+	m := made()
+	m.Shape, m.On, m.Off = traffic.OnOff, time.Second, 9*time.Second
+	list := makeCalls(t, m)
+	if n := len(list); n < 5_700 || n > 6_300 {
+		t.Errorf("%d calls, want about 6000", n)
+	}
+	for _, c := range list {
+		if c.At%10e6 >= 1e6 {
+			t.Fatalf("a call at %d, while traffic is off", c.At)
+		}
+	}
+}
+
+func TestZipf(t *testing.T) {
+	m := made()
+	m.Zipf, m.IDs = 1, 100
+	counts := map[string]float64{}
+	for _, c := range makeCalls(t, m) {
+		counts[c.User]++
+		if c.Addr == "" {
+			t.Fatal("a call without an address")
+		}
+	}
+	if ratio := counts["u1"] / counts["u10"]; ratio < 8 || ratio > 12.5 {
+		t.Errorf("the first id calls %v times as often as the tenth, want about 10", ratio)
+	}
+}
+
+func TestSameSeed(t *testing.T) {
+	m := made()
+	m.Shape, m.Zipf = traffic.Poisson, 1.2
+	if diff := cmp.Diff(makeCalls(t, m), makeCalls(t, m)); diff != "" {
+		t.Errorf("two runs of one seed differ:\n%s", diff)
+	}
+	other := m
+	other.Seed = 2
+	if cmp.Equal(makeCalls(t, m), makeCalls(t, other)) {
+		t.Error("two seeds make the same calls")
+	}
+}
+
+func TestMadeRefused(t *testing.T) {
+	for name, change := range map[string]func(*traffic.Made){
+		"rate": func(m *traffic.Made) { m.Rate = math.NaN() }, "no rate": func(m *traffic.Made) { m.Rate = 0 },
+		"burst": func(m *traffic.Made) { m.Burst = 0 }, "for": func(m *traffic.Made) { m.For = 0 }, "ids": func(m *traffic.Made) { m.IDs = 0 },
+		"zipf": func(m *traffic.Made) { m.Zipf = -1 }, "on": func(m *traffic.Made) { m.Shape = traffic.OnOff },
+	} {
+		m := made()
+		change(&m)
+		if _, err := traffic.Make(m); err == nil {
+			t.Errorf("%s: Make(%+v) = nil, want an error", name, m)
+		}
+	}
+}
