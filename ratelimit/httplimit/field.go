@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,9 +10,6 @@ import (
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
-
-// maxInteger is the largest Integer of a Structured Field.
-const maxInteger = 999_999_999_999_999
 
 // field is a List of Structured Fields in the making.
 type field struct{ strings.Builder }
@@ -28,9 +24,9 @@ func (f *field) item(name string) {
 	f.WriteByte('"')
 }
 
-// parameter gives the item a parameter: an Integer.
+// parameter gives the item a parameter: an Integer, which can be larger than all counts and times of limits.
 func (f *field) parameter(key string, n int64) {
-	f.WriteString(";" + key + "=" + strconv.FormatInt(min(max(0, n), maxInteger), 10))
+	f.WriteString(";" + key + "=" + strconv.FormatInt(n, 10))
 }
 
 // safe is name as a String can hold it. What it cannot hold is percent-encoded, and so is the percent sign, so that
@@ -92,8 +88,7 @@ func (s *said) quota() int64 {
 func (s *said) window() time.Duration {
 	r := s.limit.Rules[s.rule]
 	if quota := s.quota(); quota != r.Count {
-		scaled := float64(r.Window) * (float64(quota) / float64(r.Count))
-		return time.Duration(min(scaled, float64(math.MaxInt64/2)))
+		return time.Duration(float64(r.Window) * (float64(quota) / float64(r.Count)))
 	}
 	return r.Window
 }
@@ -121,7 +116,7 @@ func writeX(header http.Header, all []said) {
 		return
 	}
 	header.Set("X-RateLimit-Limit", strconv.FormatInt(s.quota(), 10))
-	header.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.answer.Remaining), 10))
+	header.Set("X-RateLimit-Remaining", strconv.FormatInt(s.answer.Remaining, 10))
 	s.denied = false // whatever s says, it is what the answer says
 	if wait, ok := s.reset(); ok {
 		at := time.Now().Add(wait + time.Second - time.Nanosecond)

@@ -49,9 +49,9 @@ type headers struct{ x bool }
 // these names that a handler adds, such as those of a service behind it, stay beside them.
 //
 // The fields are written with the first byte of the answer: calls that come later are not told of. Handlers may flush, hijack, and use
-// an [http.ResponseController], as they may without the middleware. It stands before the handlers at any place: before
-// [Identify] or after it, and in a framework around the whole router where that takes no net/http middlewares. The store is
-// asked what remains for the requests that come through it, and for no others.
+// an [http.ResponseController], as they may without the middleware. It stands before [Identify] or
+// after it, and around the whole router of a framework that takes no net/http middlewares or answers errors after them, as gin and echo
+// do. The store is asked what remains for the requests that come through it, and for no others.
 func Headers(opts ...HeadersOption) func(http.Handler) http.Handler {
 	h := new(headers)
 	for _, o := range opts {
