@@ -31,6 +31,7 @@ var layers = map[string][]string{
 	"ratelimit/storetest":           {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
 	"testdata/traces":               {},
 	"ratelimit/redisstore":          {"rules", "ratelimit/store", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
+	"ratelimit/redisurl":            {"github.com/redis/go-redis/v9"},
 	"ratelimit/internal/rediscall":  {"ratelimit/store", "github.com/redis/go-redis/v9"},
 	"ratelimit/internal/due":        {},
 	"ratelimit/lock":                {"ratelimit/store", "ratelimit/internal/due"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/due"
 )
 
 // DefaultLease is how long a hold lives after it was last renewed, unless [WithLease] says otherwise.
@@ -23,7 +25,7 @@ type settings struct {
 	lease   time.Duration
 	wait    time.Duration // negative: until the context is done
 	maxHold time.Duration // 0: none
-	watch   *watch
+	watch   *due.List     // of tenures that need no renewal yet
 }
 
 // WithLease sets how long a hold outlives its holder: whole milliseconds, from [MinLease] to [MaxLease]. The default is
@@ -68,7 +70,7 @@ func WithMaxHold(d time.Duration) Option {
 }
 
 func newSettings(store Store, opts []Option) (settings, error) {
-	s := settings{store: store, lease: DefaultLease, wait: -1, watch: &watch{}}
+	s := settings{store: store, lease: DefaultLease, wait: -1, watch: &due.List{}}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return s, errors.New("lock: store is nil, want a *redislock.Store or a *lock.Memory")
 	}

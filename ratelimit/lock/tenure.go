@@ -9,14 +9,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/due"
 )
 
 // tenure is the time from a fresh acquisition until the last of the holds that nest in it ends.
 type tenure struct {
 	store   Store
-	watch   *watch
-	watched watched
-	claim   Claim // its lease changes only under order and mu both
+	watch   *due.List
+	watched due.Entry // in watch
+	claim   Claim     // its lease changes only under order and mu both
 	maxHold time.Duration
 	ctx     context.Context // of the fresh acquisition: no renewing once it is done
 	token   int64
@@ -58,7 +60,7 @@ func (t *tenure) begin(ctx context.Context, wait time.Duration) (*hold, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = append(t.few[:0], h)
-	t.watch.add(t, sent.Add(t.period()))
+	t.watch.Add(&t.watched, t, sent.Add(t.period()))
 	return h, nil
 }
 
@@ -176,8 +178,8 @@ func (t *tenure) lose(why error) {
 // period is how long after a renewal the next one is due.
 func (t *tenure) period() time.Duration { return t.claim.Lease / 3 }
 
-// awake begins to renew it.
-func (t *tenure) awake() {
+// Due begins to renew it.
+func (t *tenure) Due() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.over {
@@ -190,7 +192,7 @@ func (t *tenure) rest() {
 	if t.timer != nil {
 		t.timer.Stop()
 	} else {
-		t.watch.remove(t)
+		t.watch.Remove(&t.watched)
 	}
 }
 

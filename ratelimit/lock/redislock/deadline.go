@@ -4,19 +4,20 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/due"
 )
 
-// deadline is a context that is done at a time, or once cancelled, for a parent that never is. It sets no timer before
-// somebody asks for Done again: a timer costs a lone caller more than all else that he does here, and of go-redis only those calls
-// ask again that wait for a connection.
+// deadline is a context that is done at a time, or once cancelled, for a parent that never is. It shares a timer with the
+// others of its list: one of its own costs a lone caller more than all else that he does here.
 type deadline struct {
 	context.Context
-	at time.Time
+	list *due.List
+	at   time.Time
 
 	mu    sync.Mutex
 	done  chan struct{}
-	asked int
-	timer *time.Timer
+	entry due.Entry // in list from when somebody asks for done
 	err   error
 }
 
@@ -29,13 +30,15 @@ func (d *deadline) Done() <-chan struct{} {
 		d.done = make(chan struct{})
 		if d.err != nil {
 			close(d.done)
+		} else {
+			d.list.Add(&d.entry, d, d.at)
 		}
-	}
-	if d.asked++; d.asked == 2 && d.err == nil {
-		d.timer = time.AfterFunc(time.Until(d.at), func() { d.end(context.DeadlineExceeded) })
 	}
 	return d.done
 }
+
+// Due ends it where its list says so.
+func (d *deadline) Due() { d.end(context.DeadlineExceeded) }
 
 func (d *deadline) Err() error {
 	if !time.Now().Before(d.at) {
@@ -55,10 +58,8 @@ func (d *deadline) end(err error) {
 		return
 	}
 	d.err = err
-	if d.timer != nil {
-		d.timer.Stop()
-	}
 	if d.done != nil {
+		d.list.Remove(&d.entry)
 		close(d.done)
 	}
 }

@@ -7,8 +7,8 @@
 //	defer store.Close()
 //	locks, err := lock.New(store)
 //
-// [New] takes the program's own client, changes none of its options and never closes it. Hooks that a *redis.Client is to call for the
-// store's commands are added before.
+// [New] takes the program's own client, changes none of its options and never closes it. To a *redis.Client whose ReadTimeout is longer than
+// half of the budget it adds a hook, by which the store's own commands end sooner: hooks that are to be told of these are added before.
 //
 // # Keys
 //

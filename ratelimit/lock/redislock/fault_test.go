@@ -103,7 +103,7 @@ func TestAcquireGivenUp(t *testing.T) {
 func TestReleaseReplyLost(t *testing.T) {
 	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
 		outer := faulty.must(name, 0)
-		p.Next(1, redistest.DropReply, "evalsha")
+		p.Next(1, redistest.DropReply, "evalsha", "hdel")
 		if err := outer.unlock(); err != nil {
 			t.Errorf("release = %v, want nil", err)
 		}
@@ -126,7 +126,7 @@ func TestNestedReleaseReplyLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Next(1, redistest.DropReply, "evalsha")
+		p.Next(1, redistest.DropReply, "hdel")
 		if err := inner.Unlock(); err != nil {
 			t.Errorf("Unlock = %v, want nil", err)
 		}

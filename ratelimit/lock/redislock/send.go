@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/due"
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -37,7 +38,7 @@ func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...an
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
 	f := &flight{}
-	f.within(ctx, budget)
+	f.within(ctx, &s.deadlines, budget)
 	f.call.Package, f.call.Client, f.call.Script = "redislock", s.client, script
 	f.call.MayRepeat, f.call.Lone = true, true
 	f.call.Words = append(f.words[:0], words...)
@@ -55,12 +56,12 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 }
 
 // within gives the flight ctx with a budget.
-func (f *flight) within(ctx context.Context, budget time.Duration) {
+func (f *flight) within(ctx context.Context, deadlines *due.List, budget time.Duration) {
 	if ctx.Done() != nil {
 		f.limited, f.cancel = context.WithTimeout(ctx, budget)
 		return
 	}
-	f.own.Context, f.own.at = ctx, time.Now().Add(budget)
+	f.own.Context, f.own.list, f.own.at = ctx, deadlines, time.Now().Add(budget)
 	f.limited = &f.own
 }
 

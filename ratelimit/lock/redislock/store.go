@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/due"
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -19,12 +20,13 @@ import (
 // [New] makes one.
 type Store struct {
 	client            redis.UniversalClient
-	prompt            redis.UniversalClient // the client, giving up on a reply within the budget; nil if it cannot
+	prompt            *rediscall.Prompt // the client, giving up on a reply within the budget; nil if it cannot
 	locks, semaphores scripts
 	budget            time.Duration
 	prefix            string
 	inbox             inbox
 	keyring           keyring
+	deadlines         due.List
 
 	behind sync.WaitGroup // what goes on after its call
 }
@@ -54,18 +56,10 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		}
 	}
 	if c, ok := client.(*redis.Client); ok {
-		s.prompt = promptly(c, s.budget/2)
+		s.prompt = rediscall.NewPrompt(c, s.budget/2)
 	}
 	s.inbox.init(s.prefix)
 	return s, nil
-}
-
-// promptly is c, which gives up on a reply after d at the latest.
-func promptly(c *redis.Client, d time.Duration) redis.UniversalClient {
-	if own := c.Options().ReadTimeout; own > 0 && own <= d {
-		return c
-	}
-	return c.WithTimeout(d)
 }
 
 // Close ends the listening that the first waiting began, and waits, for ten seconds at most, for the releases that

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -76,4 +77,13 @@ func TestHandOver(t *testing.T) {
 	if ctx.Err() == nil {
 		t.Error("the context of a hold that was let go is not done")
 	}
+}
+
+// classOf is the class of a store's error, and none for others.
+func classOf(err error) store.Class {
+	var failed *store.Error
+	if errors.As(err, &failed) {
+		return failed.Class
+	}
+	return 0
 }
