@@ -22,11 +22,11 @@ var errResting = errors.New("the server has not decided the last calls, and is n
 
 // breaker keeps calls from a server that does not decide, where each would wait for its budget in vain.
 type breaker struct {
-	circuit *gobreaker.CircuitBreaker[verdict]
+	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
 func newBreaker() breaker {
-	return breaker{gobreaker.NewCircuitBreaker[verdict](gobreaker.Settings{
+	return breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      rest,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		IsSuccessful: func(err error) bool { return err == nil || classIs(err, store.Misconfigured) },
@@ -34,13 +34,24 @@ func newBreaker() breaker {
 	})}
 }
 
-// ask decides, or fails at once where the server is at rest. What a server refuses is as good as what it decides: it
-// answers. A caller who goes away says nothing of the server.
-func (b breaker) ask(decide func() (verdict, error)) (verdict, error) {
-	v, err := b.circuit.Execute(decide)
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		err = meaning{class: store.Unavailable}.fail(errResting)
+// permit lets one call ask, whose end is to be reported, or fails where the server is at rest. What a server refuses is as
+// good as what it decides: it answers. A caller who goes away says nothing of the server.
+func (b breaker) permit() (report func(error), err error) {
+	report, err = b.circuit.Allow()
+	if err != nil {
+		return nil, meaning{class: store.Unavailable}.fail(errResting)
 	}
+	return report, nil
+}
+
+// ask decides, or fails at once where the server is at rest.
+func (b breaker) ask(decide func() (verdict, error)) (verdict, error) {
+	report, err := b.permit()
+	if err != nil {
+		return verdict{}, err
+	}
+	v, err := decide()
+	report(err)
 	return v, err
 }
 

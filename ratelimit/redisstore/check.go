@@ -56,7 +56,7 @@ func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Fi
 // patient is the store for a check: one that waits as long as the check does, and counts nothing that fails.
 func (s *Store) patient() *Store {
 	patient := *s
-	patient.budget, patient.breaker = checkTime, newBreaker()
+	patient.budget, patient.breaker, patient.lane = checkTime, newBreaker(), nil
 	return &patient
 }
 

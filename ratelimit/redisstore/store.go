@@ -20,6 +20,8 @@ type Store struct {
 	budget time.Duration
 	group  func(key string, i int) int // names the group of a call's i-th key; nil: all keys are one group
 	base   func() uint64               // names an admission
+	most   int                         // decisions of one call of the script
+	lane   *lane                       // batches the decisions of callers; nil where each goes alone
 	breaker
 
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
@@ -33,6 +35,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		client: client,
 		script: newScript(assemble()),
 		budget: DefaultBudget,
+		most:   DefaultBatching,
 		base:   randomBase,
 
 		breaker: newBreaker(),
@@ -50,6 +53,9 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		if err := o.apply(s); err != nil {
 			return nil, err
 		}
+	}
+	if s.group == nil && s.most > 1 {
+		s.lane = &lane{store: s, most: s.most}
 	}
 	return s, nil
 }
@@ -77,10 +83,14 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 		*out = store.Outcome{Allowed: true}
 		return nil
 	}
+	d := decision{op: take, detail: detail, requests: requests}
+	if s.lane != nil {
+		return s.lane.take(ctx, d, out)
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
 	for {
-		d := decision{op: take, detail: detail, base: s.base(), requests: requests}
+		d.base = s.base()
 		v, err := s.ask(func() (verdict, error) { return s.decide(ctx, limited, d) })
 		if err != nil {
 			return err

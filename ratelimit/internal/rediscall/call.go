@@ -48,10 +48,25 @@ type Call struct {
 	Lone bool
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
+	// Cargo, where it is set, knows the words only when the client writes them. Words are then those by which the client
+	// finds the server, and the call is not to be abandoned.
+	Cargo Cargo
 
 	sent     sending
 	repeated atomic.Bool
+	how      [2]any
 	lone     [1]int64
+}
+
+// Cargo is what a call carries for several who may still take back what is theirs. Its methods are called one after the
+// other.
+type Cargo interface {
+	// Load returns the words of the command, as [Call.Words] are, when the client is about to write them: the server may
+	// have them from now on. It may be called again for one sending, and then returns the same words. Without words there is
+	// nothing left to send.
+	Load() []any
+	// Unload says that the server surely has not executed what was loaded. Load may follow.
+	Unload()
 }
 
 // Sent says whether the server may have the command, or may have executed it.
@@ -77,7 +92,19 @@ func (c command) Args() []any {
 	if !c.call.sent.begin() {
 		return nothing
 	}
+	if c.call.Cargo != nil {
+		return c.call.load()
+	}
 	return c.Cmder.Args()
+}
+
+func (c *Call) load() []any {
+	words := c.Cargo.Load()
+	if len(words) == 0 {
+		return nothing
+	}
+	copy(words, c.how[:])
+	return words
 }
 
 // Run sends the script until it is executed, or may have been. Its error is a [store.Error], even where the client
@@ -93,11 +120,11 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 }
 
 func (c *Call) send(ctx context.Context) ([]int64, error) {
-	how := c.Script.Evalsha
+	c.how = c.Script.Evalsha
 	for attempt, wait := 1, firstWait; ; attempt++ {
-		c.sent.renew()
-		if how[0] != nil {
-			copy(c.Words, how[:])
+		c.renew()
+		if c.how[0] != nil {
+			copy(c.Words, c.how[:])
 		}
 		reply, err := c.process(ctx)
 		if err == nil {
@@ -106,7 +133,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		m := inspect(err, c.sent.begun())
 		c.refresh(ctx, m)
 		if m.reaction == load && attempt < attempts {
-			how = c.Script.Eval
+			c.how = c.Script.Eval
 			continue
 		}
 		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m, err) {
@@ -115,12 +142,20 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		if m.class == store.Indeterminate {
 			c.repeated.Store(true)
 		}
-		c.sent.renew()
+		c.renew()
 		if !sleep(ctx, wait/2+rand.N(wait)) {
 			return nil, c.fail(m, err)
 		}
 		wait = min(2*wait, mostWait)
 	}
+}
+
+// renew makes ready for a further sending of a call that the server has not executed, or may execute again.
+func (c *Call) renew() {
+	if c.Cargo != nil && c.sent.begun() {
+		c.Cargo.Unload()
+	}
+	c.sent.renew()
 }
 
 // process sends the command once.

@@ -1,0 +1,435 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+const (
+	// aloft is how many rides of a lane are on their way at once: while the server executes one, the next is written.
+	aloft = 2
+	// Beside the number of decisions, which is the store's, these bound how long a ride keeps the server from others.
+	mostKeys  = 128
+	mostUnits = 1000 // of cost, for each of which a log has a record; of one decision, as many as it likes
+)
+
+// lane decides for callers who come while others are served: their decisions queue, and the next ride has all of them.
+// Whoever comes to an empty lane goes at once. Nothing waits for company.
+type lane struct {
+	store *Store
+	most  int // decisions of a ride
+
+	mu    sync.Mutex
+	queue []*rider
+	aloft int // rides on their way that somebody waits for
+}
+
+// rider is one caller's decision, on its way through a lane.
+type rider struct {
+	decision
+	ctx      context.Context
+	deadline time.Time
+
+	state  atomic.Int32
+	ride   *ride         // that it is on; under the lane's mu
+	landed chan struct{} // gets one value when verdict and err are valid
+	timer  *time.Timer
+	alone  bool // the answer is that of a ride with nobody else
+
+	verdict verdict
+	err     error
+}
+
+const (
+	queued  = iota // or on a ride that has not been written
+	loaded         // written, or about to be: the server may have it
+	arrived        // with an answer
+	gone           // its caller left before it was loaded, and it never will be
+	left           // its caller left when the server may have had it
+)
+
+var riders = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &rider{landed: make(chan struct{}, 1), timer: t}
+}}
+
+// newRider makes a rider whose budget begins now.
+func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
+	r := riders.Get().(*rider)
+	r.decision, r.ctx, r.deadline = d, ctx, time.Now().Add(budget)
+	if end, ok := ctx.Deadline(); ok && end.Before(r.deadline) {
+		r.deadline = end
+	}
+	r.timer.Reset(budget)
+	return r
+}
+
+// free gives back a rider whom no ride knows any more.
+func (r *rider) free() {
+	r.timer.Stop()
+	r.decision, r.ctx, r.ride, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
+	riders.Put(r)
+}
+
+// take decides one call.
+func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
+	if l.store.resting() {
+		return meaning{class: store.Unavailable}.fail(errResting)
+	}
+	r := newRider(ctx, d, l.store.budget)
+	for alone := false; ; {
+		r.base = l.store.base()
+		v, err := l.decide(r, alone)
+		switch {
+		case err != nil:
+			return err
+		case v.status == failed && !r.alone:
+			alone = true
+		case v.status != taken:
+			*out = r.outcome(v)
+			r.free()
+			return nil
+		}
+	}
+}
+
+// decide sends the rider along the lane, alone if it is to be, and returns its answer. After an error it may still be on a ride, and
+// is not to be used again.
+func (l *lane) decide(r *rider, alone bool) (verdict, error) {
+	r.ride = nil
+	r.state.Store(queued)
+	l.enter(r, alone)
+	select {
+	case <-r.landed:
+		return r.verdict, r.err
+	case <-r.ctx.Done():
+	case <-r.timer.C:
+	}
+	if sent, ok := r.leave(); ok {
+		overdue := r.ctx.Err() == nil
+		l.leave(r, overdue)
+		return verdict{}, expired(r.ctx, sent)
+	}
+	<-r.landed
+	return r.verdict, r.err
+}
+
+// leave ends the wait of a rider's caller, unless there is an answer. With sent, the server may have the decision.
+func (r *rider) leave() (sent, ok bool) {
+	for {
+		switch {
+		case r.state.CompareAndSwap(queued, gone):
+			return false, true
+		case r.state.CompareAndSwap(loaded, left):
+			return true, true
+		case r.state.Load() == arrived:
+			return false, false
+		}
+	}
+}
+
+// enter puts the rider on a ride of its own, or into the queue.
+func (l *lane) enter(r *rider, alone bool) {
+	l.mu.Lock()
+	if l.aloft == aloft && !alone {
+		l.queue = append(l.queue, r)
+		l.mu.Unlock()
+		return
+	}
+	ride := newRide(l)
+	ride.board(r)
+	if alone {
+		ride.released = true
+	} else {
+		l.aloft++
+	}
+	l.mu.Unlock()
+	go l.run(ride)
+}
+
+// run makes a ride, and then those that the queue has for it.
+func (l *lane) run(r *ride) {
+	for r != nil {
+		r.fly()
+		r = l.next(r)
+	}
+}
+
+// next returns the ride after one that has landed, nil if there is none.
+func (l *lane) next(r *ride) *ride {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	released := r.released
+	if r.arrivals == len(r.riders) { // nobody else knows of it
+		r.free()
+	}
+	if released {
+		return nil
+	}
+	return l.follow()
+}
+
+// follow puts what queues on a new ride in the place of one, or gives up the place.
+func (l *lane) follow() *ride {
+	r := newRide(l)
+	for i, waiting := range l.queue {
+		if !r.boards(waiting) {
+			l.queue = l.queue[:copy(l.queue, l.queue[i:])]
+			return r
+		}
+	}
+	clear(l.queue)
+	l.queue = l.queue[:0]
+	if len(r.riders) == 0 {
+		r.free()
+		l.aloft--
+		return nil
+	}
+	return r
+}
+
+// leave tells the ride of a rider that has left. One that is overdue, or has lost all of its riders, no longer keeps others waiting.
+func (l *lane) leave(r *rider, overdue bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ride := r.ride
+	if ride == nil {
+		return
+	}
+	ride.aboard--
+	if ride.aboard == 0 {
+		ride.span.end()
+	}
+	if overdue {
+		ride.report(errOverdue)
+	} else if ride.aboard == 0 {
+		ride.report(context.Canceled)
+	}
+	if ride.released || !overdue && ride.aboard > 0 {
+		return
+	}
+	ride.released = true
+	if next := l.follow(); next != nil {
+		go l.run(next)
+	}
+}
+
+// errOverdue is what becomes of a ride that a caller's budget did not suffice for.
+var errOverdue = meaning{class: store.Indeterminate}.fail(errBudget)
+
+// ride is one call of the script on the decisions of several riders.
+type ride struct {
+	lane     *lane
+	call     rediscall.Call
+	span     *span
+	riders   []*rider // those that are loaded stand first
+	keys     int
+	units    int64
+	arrivals int // riders that have their answers
+
+	batch batch // of those that are loaded
+	words []any
+
+	// Under the lane's mu.
+	aboard   int  // riders that have not left
+	released bool // its place in the lane is another's
+
+	reporting atomic.Pointer[func(error)]
+}
+
+var rides = sync.Pool{New: func() any { return new(ride) }}
+
+func newRide(l *lane) *ride {
+	r := rides.Get().(*ride)
+	r.lane = l
+	return r
+}
+
+func (r *ride) free() {
+	clear(r.riders)
+	clear(r.batch)
+	*r = ride{riders: r.riders[:0], batch: r.batch[:0]}
+	rides.Put(r)
+}
+
+// boards takes a rider from the queue, and returns false if the ride is full. A rider that has left is passed over.
+func (r *ride) boards(waiting *rider) bool {
+	if waiting.state.Load() != queued {
+		return true
+	}
+	keys, units := len(waiting.requests), waiting.units()
+	if n := len(r.riders); n > 0 && (n == r.lane.most || r.keys+keys > mostKeys || r.units+units > mostUnits) {
+		return false
+	}
+	r.board(waiting)
+	return true
+}
+
+func (r *ride) board(waiting *rider) {
+	waiting.ride = r
+	if len(r.riders) == 0 {
+		r.span = &span{Context: waiting.ctx}
+	}
+	r.span.include(waiting.deadline)
+	r.riders = append(r.riders, waiting)
+	r.aboard++
+	r.keys += len(waiting.requests)
+	r.units += waiting.units()
+}
+
+// units is the decision's cost.
+func (d *decision) units() int64 {
+	n := int64(0)
+	for i := range d.requests {
+		n += min(d.requests[i].Cost, mostUnits)
+	}
+	return n
+}
+
+// fly decides for all riders that do not leave before.
+func (r *ride) fly() {
+	report, err := r.lane.store.permit()
+	if err != nil {
+		r.land(nil, err)
+		return
+	}
+	r.reporting.Store(&report)
+	s := r.lane.store
+	r.call.Package, r.call.Client, r.call.Cargo = "redisstore", s.client, r
+	r.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
+	r.call.Words = make([]any, 2, 3)
+	reply, err := r.call.Run(r.span)
+	var verdicts []verdict
+	if err == nil {
+		verdicts, err = r.batch.decode(reply)
+	}
+	r.report(err)
+	r.land(verdicts, err)
+}
+
+// report tells the breaker what became of the ride, the first time.
+func (r *ride) report(err error) {
+	if report := r.reporting.Swap(nil); report != nil {
+		(*report)(err)
+	}
+}
+
+// Load returns the words that decide for those who have not left.
+func (r *ride) Load() []any {
+	if r.words != nil {
+		return r.words
+	}
+	n := 0
+	for i, rider := range r.riders {
+		if rider.state.CompareAndSwap(queued, loaded) {
+			r.riders[n], r.riders[i] = rider, r.riders[n]
+			r.batch = append(r.batch, rider.decision)
+			n++
+		}
+	}
+	if n > 0 {
+		r.words = r.lane.store.args(r.batch)
+	}
+	return r.words
+}
+
+// Unload lets riders leave again as if nothing had been sent.
+func (r *ride) Unload() {
+	for _, rider := range r.riders[:len(r.batch)] {
+		rider.state.CompareAndSwap(loaded, queued)
+	}
+	clear(r.batch)
+	r.batch, r.words = r.batch[:0], nil
+}
+
+// land gives all riders that have not left their answers. Where the server refuses one of several for a key of its own, each has to
+// ask alone.
+func (r *ride) land(verdicts []verdict, err error) {
+	if err != nil && len(r.riders) > 1 && (redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "CROSSSLOT")) {
+		verdicts, err = slices.Repeat([]verdict{{status: failed}}, len(r.riders)), nil
+	}
+	alone := len(r.riders) == 1
+	for i, rider := range r.riders {
+		if !rider.arrive() {
+			continue
+		}
+		rider.err, rider.alone = err, alone
+		if i < len(verdicts) {
+			rider.verdict = verdicts[i]
+		}
+		r.arrivals++
+		rider.landed <- struct{}{}
+	}
+}
+
+// arrive keeps the rider's caller from leaving, and returns false if it has left.
+func (r *rider) arrive() bool {
+	for {
+		state := r.state.Load()
+		if state == gone || state == left {
+			return false
+		}
+		if r.state.CompareAndSwap(state, arrived) {
+			return true
+		}
+	}
+}
+
+// span is the context of a ride: that of its first rider, but for its end.
+type span struct {
+	context.Context
+	deadline time.Time // the latest of its riders'
+
+	mu    sync.Mutex
+	done  chan struct{} // made when somebody asks for it
+	ended bool
+}
+
+// include is called before the ride.
+func (s *span) include(deadline time.Time) {
+	if s.deadline.Before(deadline) {
+		s.deadline = deadline
+	}
+}
+
+func (s *span) Deadline() (time.Time, bool) { return s.deadline, true }
+
+func (s *span) Done() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = make(chan struct{})
+		if s.ended {
+			close(s.done)
+		}
+	}
+	return s.done
+}
+
+func (s *span) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return context.Canceled
+	}
+	return nil
+}
+
+// end says that all riders have left.
+func (s *span) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.done != nil {
+		close(s.done)
+	}
+}
