@@ -41,6 +41,11 @@ type LimitDecision struct {
 	Cost int64
 	// Source says who decided.
 	Source Source
+	// Instances is by how many the limit was divided where Source is [SourceLocal], and else zero. Where they are more than a rule's
+	// count, each of them lets one permit through, so that all of them together let through as many as they are.
+	Instances int
+	// Seeded says that a [SourceLocal] decision counts what this process knew of the key from the store: see [Limiter].
+	Seeded bool
 	// Allowed says whether this limit had room.
 	Allowed bool
 	// Rules has the answers of the limit's rules, in their order; empty where Source is [SourceOpen], and for a concurrency and a

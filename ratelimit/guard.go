@@ -32,7 +32,8 @@ type Guard struct {
 type limit struct {
 	*rules.Limit
 	keyer
-	share rules.Limit // what this process may allow when it decides alone
+	alone *alone      // how this process decides alone; nil where it does not
+	share rules.Limit // of what it may hold then
 	most  int64       // the largest cost that can ever be allowed
 	holds *holds      // what it holds; nil for a rate
 }
@@ -148,7 +149,11 @@ func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Per
 	outcome, err := store.Take(ctx, from, c.requests, detail)
 	if err == nil {
 		g.limiter.health.decided(g.limiter.log)
-		return g.answer(d, c, from, SourceStore, outcome)
+		permit, err := g.answer(d, c, g.limiter.remembering, SourceStore, outcome)
+		if err == nil {
+			g.remember(c, &outcome)
+		}
+		return permit, err
 	}
 	if err := store.Ended(ctx); err != nil {
 		return Permit{}, g.ended(err)
@@ -232,64 +237,6 @@ func (l *limit) id(who identity, in *Input, ipv6 ipv6Prefix) string {
 		return in.id
 	}
 	return ""
-}
-
-// withoutStore decides a call that the store could not decide because of err, as each limit's onfail says.
-func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool, d *Decision) (Permit, error) {
-	if misconfigured(err) {
-		g.limiter.health.refused(g.limiter.log, err)
-		return Permit{}, g.fail(-1, ErrMisconfigured, err)
-	}
-	g.limiter.health.failed(g.limiter.log, err)
-	d.Degraded = err
-	var alone call
-	var asked []int64 // the cost that each limit of alone was asked for
-	var open []LimitDecision
-	for n, i := range c.indexes {
-		l, req := &g.limits[i], c.requests[n]
-		switch l.OnFail {
-		case rules.FailClosed:
-			return Permit{}, g.fail(i, ErrUnavailable, err)
-		case rules.FailOpen:
-			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
-		default:
-			asked = append(asked, req.Cost)
-			wait := req.Wait
-			req = store.NewRequest(&l.share, req.Key, min(req.Cost, smallest(&l.share))) // what the whole fleet may allow, this process may not hold back for ever
-			req.Wait = wait
-			alone.requests = append(alone.requests, req)
-			alone.indexes = append(alone.indexes, i)
-		}
-	}
-	permit, err := g.takeLocal(ctx, alone, detail, d)
-	if err != nil {
-		return Permit{}, err
-	}
-	for n := range asked {
-		d.Limits[n].Cost = asked[n]
-	}
-	d.merge(open)
-	return permit, nil
-}
-
-// takeLocal decides c by this process alone.
-func (g *Guard) takeLocal(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
-	if len(c.requests) == 0 {
-		d.Allowed = true
-		return Permit{}, nil
-	}
-	outcome, err := store.Take(ctx, g.limiter.local, c.requests, detail)
-	if err == nil {
-		return g.answer(d, c, g.limiter.local, SourceLocal, outcome)
-	}
-	if err := store.Ended(ctx); err != nil {
-		return Permit{}, g.ended(err)
-	}
-	class := ErrUnavailable
-	if misconfigured(err) {
-		class = ErrMisconfigured
-	}
-	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
 }
 
 // misconfigured reports whether err is one that somebody must mend.

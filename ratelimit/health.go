@@ -18,10 +18,10 @@ type health struct {
 	refusal trouble // the store will not decide until somebody mends it
 }
 
-// failed takes note that the store could not decide because of err.
-func (h *health) failed(log *slog.Logger, err error) {
+// failed takes note that the store could not decide because of err. The log says once so, and what more is known.
+func (h *health) failed(log *slog.Logger, err error, more ...any) {
 	if h.outage.begins() {
-		log.Warn(h.what+" cannot decide; limits fall back to what their onfail says", "error", err)
+		log.Warn(h.what+" cannot decide; limits fall back to what their onfail says", append([]any{"error", err}, more...)...)
 	}
 }
 

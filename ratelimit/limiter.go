@@ -8,7 +8,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -16,29 +18,35 @@ import (
 )
 
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
-// use, starts no goroutine, and does not close its store. The zero Limiter is not valid.
+// use, starts no goroutine that outlives a second, and does not close its store. The zero Limiter is not valid.
 type Limiter struct {
-	store      store.Store
-	local      store.Store
-	localGiven bool
-	locks      lock.Store // nil where none is given
-	locksGiven bool
-	localLocks lock.Store
-	observers  []Observer
-	log        *slog.Logger
-	instances  int
-	secret     []byte
-	ipv6       ipv6Prefix
-	colocated  bool
-	health     health
-	lockHealth health
-	maxWaiters int64
-	waiters    atomic.Int64
-	lines      lines
+	store       store.Store
+	remembering store.Store   // the same, whose answers are remembered in recall
+	recall      *recall.Table // nil where the store is in this process
+	began       time.Time
+	local       store.Store
+	localGiven  bool
+	locks       lock.Store // nil where none is given
+	locksGiven  bool
+	localLocks  lock.Store
+	observers   []Observer
+	log         *slog.Logger
+	instances   int
+	counted     bool // by the store, so that instances is what holds until it has
+	secret      []byte
+	ipv6        ipv6Prefix
+	colocated   bool
+	health      health
+	lockHealth  health
+	maxWaiters  int64
+	waiters     atomic.Int64
+	lines       lines
 
-	mu    sync.Mutex
-	types map[string]string       // the package of each type, by "orders.Orders"
-	keys  map[string]*rules.Limit // a limit that counts under each key, by its template
+	mu     sync.Mutex
+	fleets map[string]*fleet       // by prefix
+	member string                  // what this limiter is called in them
+	types  map[string]string       // the package of each type, by "orders.Orders"
+	keys   map[string]*rules.Limit // a limit that counts under each key, by its template
 }
 
 // New returns a limiter that decides by s.
@@ -47,6 +55,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		store:      s,
 		log:        slog.Default(),
 		instances:  1,
+		counted:    true,
+		began:      time.Now(),
 		maxWaiters: DefaultMaxWaiters,
 		ipv6:       DefaultIPv6Prefix,
 		localLocks: lock.NewMemory(),
@@ -80,6 +90,11 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	}
 	if l.local == nil {
 		l.local = memstore.New()
+	}
+	l.remembering = s
+	if _, ok := s.(*memstore.Store); !ok {
+		l.recall = recall.New()
+		l.remembering = &remembering{s, l.recall, l.now}
 	}
 	return l, nil
 }
@@ -167,20 +182,13 @@ func (l *Limiter) prepare(p *rules.Policy, i int) (limit, error) {
 	if from.Kind.Holds() {
 		return l.prepareHold(p, i)
 	}
-	share := *from
-	share.Rules = slices.Clone(from.Rules)
-	for j := range share.Rules {
-		share.Rules[j].Count = max(1, share.Rules[j].Count/int64(l.instances))
-	}
-	if from.Burst > 0 {
-		share.Burst = max(1, from.Burst/int64(l.instances))
-	}
+	prefix, _ := p.Key(i)
 	k := newKeyer(p, i, l.secret)
 	k.suffix = ":" + l.bucket(p, i)
 	return limit{
 		Limit: from,
 		keyer: k,
-		share: share,
+		alone: l.newAlone(from, prefix),
 		most:  smallest(from),
 	}, nil
 }

@@ -77,7 +77,7 @@ func TestRedis(t *testing.T) {
 		"rl:ip=198.51.100.9:shop.Orders-Create": 1,
 		"rl:global:shop.Orders-Create":          5,
 	}
-	keys, err := client.Keys(ctx, "*").Result()
+	keys, err := client.Keys(ctx, "rl:*:*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

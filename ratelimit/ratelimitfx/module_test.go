@@ -127,7 +127,7 @@ func TestModuleTakesWhatTheAppHas(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBackend(t)
-			if err := runWith(tt.app(t, b), ratelimitfx.Module, fx.Supply(quiet), take); err != nil {
+			if err := runWith(tt.app(t, b), ratelimitfx.Module, fx.Supply(quiet, uncounted), take); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"rl:user=alice:orders.Orders-Create"}
@@ -307,12 +307,15 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// uncounted keeps limiters from counting the instances, in a key of their own.
+var uncounted = ratelimitfx.Options{ratelimit.WithInstances(1)}
+
 func TestEmbeddedEndsWithTheApp(t *testing.T) {
 	var log bytes.Buffer
 	var server *embedded.Server
 	app := fx.New(
 		fx.NopLogger, fx.Supply(slog.New(slog.NewTextHandler(&log, nil))),
-		ratelimitfx.Embedded, ratelimitfx.Module, take, fx.Populate(&server),
+		ratelimitfx.Embedded, ratelimitfx.Module, fx.Supply(uncounted), take, fx.Populate(&server),
 	)
 	ctx := context.Background()
 	if err := app.Start(ctx); err != nil {

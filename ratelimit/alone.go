@@ -1,0 +1,283 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/recall"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// alone is what a limit with onfail=local knows for when this process decides it alone.
+type alone struct {
+	whole     *rules.Limit
+	fleet     *fleet // that shares it
+	instances int    // of which there are so many, where fleet is nil
+	latest    atomic.Pointer[share]
+}
+
+// share is what a limit lets through where one of some instances decides alone.
+type share struct {
+	rules.Limit
+	instances int
+	most      int64 // the largest cost that it allows
+}
+
+// newAlone returns that of a limit, nil where the limit's onfail is another.
+func (l *Limiter) newAlone(from *rules.Limit, prefix string) *alone {
+	if from.OnFail != rules.FailLocal {
+		return nil
+	}
+	return &alone{whole: from, instances: l.instances, fleet: l.fleet(prefix)}
+}
+
+// share returns the one of now.
+func (a *alone) share() *share {
+	n := a.instances
+	if a.fleet != nil {
+		n = a.fleet.instances()
+	}
+	if s := a.latest.Load(); s != nil && s.instances == n {
+		return s
+	}
+	s := &share{Limit: shareOf(a.whole, n), instances: n}
+	s.most = smallest(&s.Limit)
+	a.latest.Store(s)
+	return s
+}
+
+// shareOf is the part of a limit that each of n instances takes: the shares of all are no more than the whole, unless that is less
+// than n.
+func shareOf(whole *rules.Limit, n int) rules.Limit {
+	part := *whole
+	part.Rules = slices.Clone(whole.Rules)
+	for i := range part.Rules {
+		part.Rules[i].Count = max(1, part.Rules[i].Count/int64(n))
+	}
+	if whole.Burst > 0 {
+		part.Burst = max(1, whole.Burst/int64(n))
+	}
+	return part
+}
+
+// remembering is a limiter's store whose answers are remembered.
+type remembering struct {
+	store.Store
+	table *recall.Table
+	clock func() time.Duration
+}
+
+// GiveBack makes room in what is remembered, too.
+func (r *remembering) GiveBack(ctx context.Context, receipt store.Receipt) error {
+	now := r.clock()
+	for i := range receipt.Requests {
+		r.table.GiveBack(now, &receipt.Requests[i])
+	}
+	return r.Store.GiveBack(ctx, receipt)
+}
+
+// now is the limiter's clock: the time since it was made.
+func (l *Limiter) now() time.Duration { return time.Since(l.began) }
+
+// remember takes note of what the store has answered. Of a queue there is nothing to remember.
+func (g *Guard) remember(c call, out *store.Outcome) {
+	table := g.limiter.recall
+	if table == nil {
+		return
+	}
+	now := g.limiter.now()
+	answers := out.Rules
+	for n, i := range c.indexes {
+		req := &c.requests[n]
+		own := answers[:len(req.Rules)]
+		answers = answers[len(req.Rules):]
+		a := g.limits[i].alone
+		if a == nil {
+			continue
+		}
+		a.fleet.attend(now)
+		switch {
+		case req.Queue:
+		case out.Allowed:
+			table.Admit(now, req)
+		case slices.ContainsFunc(own, denies):
+			table.Deny(now, req, own)
+		}
+	}
+}
+
+func denies(r store.RuleOutcome) bool { return r.RetryAfter > 0 }
+
+// withoutStore decides a call that the store could not decide because of err, as each limit's onfail says.
+func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool, d *Decision) (Permit, error) {
+	if misconfigured(err) {
+		g.limiter.health.refused(g.limiter.log, err)
+		return Permit{}, g.fail(-1, ErrMisconfigured, err)
+	}
+	d.Degraded = err
+	var own solo
+	var open []LimitDecision
+	for n, i := range c.indexes {
+		l, req := &g.limits[i], &c.requests[n]
+		switch l.OnFail {
+		case rules.FailClosed:
+			g.limiter.health.failed(g.limiter.log, err)
+			return Permit{}, g.fail(i, ErrUnavailable, err)
+		case rules.FailOpen:
+			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
+		default:
+			own.add(i, l.alone.share(), req)
+		}
+	}
+	g.limiter.health.failed(g.limiter.log, err, own.instances()...)
+	permit, err := g.takeLocal(ctx, own, detail, d)
+	if err != nil {
+		return Permit{}, err
+	}
+	d.merge(open)
+	return permit, nil
+}
+
+// solo is what a call asks of this process alone.
+type solo struct {
+	call
+	asked  []int64 // the costs that the limits were asked for
+	shares []*share
+	known  []*recall.Record // of the keys, nil where nothing binds
+}
+
+// add asks a share for what req asks of the whole limit, which is limit i.
+func (s *solo) add(i int, of *share, req *store.Request) {
+	part := store.NewRequest(&of.Limit, req.Key, min(req.Cost, of.most)) // what all may allow together, one may not hold back for ever
+	part.Wait = req.Wait
+	s.indexes = append(s.indexes, i)
+	s.requests = append(s.requests, part)
+	s.asked = append(s.asked, req.Cost)
+	s.shares = append(s.shares, of)
+}
+
+// instances are the log's attributes that say by how many a count is divided.
+func (s *solo) instances() []any {
+	if len(s.shares) == 0 {
+		return nil
+	}
+	return []any{"instances", s.shares[0].instances}
+}
+
+// takeLocal decides s by this process alone.
+func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision) (Permit, error) {
+	if len(s.requests) == 0 {
+		d.Allowed = true
+		return Permit{}, nil
+	}
+	outcome, err := g.askLocal(ctx, &s, detail)
+	if err == nil {
+		permit, err := g.answer(d, s.call, g.limiter.local, SourceLocal, outcome)
+		for n := range d.Limits {
+			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.asked[n], s.shares[n].instances, s.seeded(n)
+		}
+		return permit, err
+	}
+	if err := store.Ended(ctx); err != nil {
+		return Permit{}, g.ended(err)
+	}
+	class := ErrUnavailable
+	if misconfigured(err) {
+		class = ErrMisconfigured
+	}
+	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
+}
+
+// askLocal asks the local store, and counts what is known of the keys against what it says.
+func (g *Guard) askLocal(ctx context.Context, s *solo, detail bool) (store.Outcome, error) {
+	local, now := g.limiter.local, g.limiter.now()
+	s.recall(g.limiter.recall, now)
+	out, err := store.Take(ctx, local, s.requests, detail || s.known != nil)
+	if err != nil || s.known == nil || len(out.Rules) != s.rules() {
+		return out, err
+	}
+	if s.seed(now, &out) {
+		err = local.GiveBack(ctx, out.Receipt)
+		out.Receipt = store.Receipt{}
+	}
+	return out, err
+}
+
+// recall sets what is known of the keys, if anything is.
+func (s *solo) recall(table *recall.Table, now time.Duration) {
+	if table == nil {
+		return
+	}
+	for n := range s.requests {
+		if r := table.Get(s.requests[n].Key); r.Binds(now, s.requests[n].Rules) {
+			if s.known == nil {
+				s.known = make([]*recall.Record, len(s.requests))
+			}
+			s.known[n] = &r
+		}
+	}
+}
+
+// seeded says whether something is known of the key of request n.
+func (s *solo) seeded(n int) bool { return s.known != nil && s.known[n] != nil }
+
+// seed makes out, which the local store has answered, what it would be if what is known were in it. It reports whether out denies a
+// call that the local store has charged.
+func (s *solo) seed(now time.Duration, out *store.Outcome) (undo bool) {
+	charged := out.Allowed
+	s.each(out.Rules, func(r *ruleOfKey, answer *store.RuleOutcome) {
+		if wait := r.wait(now, charged, answer.Remaining); wait > 0 {
+			answer.RetryAfter, out.Allowed = max(wait, answer.RetryAfter), false
+		}
+	})
+	undo = charged && !out.Allowed
+	s.each(out.Rules, func(r *ruleOfKey, answer *store.RuleOutcome) { r.describe(now, undo, answer) })
+	return undo
+}
+
+// each calls f for every rule of every key of which something is known.
+func (s *solo) each(answers []store.RuleOutcome, f func(*ruleOfKey, *store.RuleOutcome)) {
+	for n := range s.requests {
+		req := &s.requests[n]
+		for j := range req.Rules {
+			if s.seeded(n) {
+				f(&ruleOfKey{s.known[n], j, req.Rules[j], s.asked[n], req.Cost}, &answers[j])
+			}
+		}
+		answers = answers[len(req.Rules):]
+	}
+}
+
+// ruleOfKey is one rule of a key of which something is known.
+type ruleOfKey struct {
+	known *recall.Record
+	at    int
+	rule  rules.Rule // its share
+	asked int64      // of the whole limit
+	cost  int64      // of the share
+}
+
+// wait is how long what is known denies a call, after which as many permits as remaining are left of the share.
+func (r *ruleOfKey) wait(now time.Duration, charged bool, remaining int64) time.Duration {
+	wait := r.known.Denied(now, r.at, r.asked)
+	if charged && r.cost > 0 {
+		wait = max(wait, r.known.Frees(now, r.at, r.rule, remaining))
+	}
+	return wait
+}
+
+// describe takes what is known from what remains, where undo says that the call's own cost does after all.
+func (r *ruleOfKey) describe(now time.Duration, undo bool, answer *store.RuleOutcome) {
+	if undo {
+		answer.Remaining += r.cost
+	}
+	answer.Remaining = max(0, answer.Remaining-r.known.Used(now, r.at, r.rule))
+	if answer.RetryAfter > 0 {
+		answer.Remaining = min(answer.Remaining, r.cost-1)
+	}
+	answer.ResetAfter = max(answer.ResetAfter, answer.RetryAfter, r.known.Frees(now, r.at, r.rule, 0))
+}
