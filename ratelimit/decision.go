@@ -79,6 +79,9 @@ const (
 	SourceLocal
 	// SourceOpen: nobody; the store could not decide and the limit's onfail is open.
 	SourceOpen
+	// SourceCache: this process, which remembers that the store has denied as much and would do so still. Where it remembers nothing of a limit,
+	// that limit says that it has room.
+	SourceCache
 )
 
 func (s Source) String() string {
@@ -89,6 +92,8 @@ func (s Source) String() string {
 		return "local"
 	case SourceOpen:
 		return "open"
+	case SourceCache:
+		return "cache"
 	}
 	return "unknown"
 }

@@ -145,8 +145,11 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 
 // once asks the store, and where it cannot decide, whatever takes its place.
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
-	from := g.limiter.store
+	from := g.limiter.asked
 	outcome, err := store.Take(ctx, from, c.requests, detail)
+	if err == nil && outcome.Cached {
+		return g.answer(d, c, from, SourceCache, outcome)
+	}
 	if err == nil {
 		g.limiter.health.decided(g.limiter.log)
 		permit, err := g.answer(d, c, g.limiter.remembering, SourceStore, outcome)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
 	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
@@ -21,6 +22,8 @@ import (
 // use, starts no goroutine that outlives a second, and does not close its store. The zero Limiter is not valid.
 type Limiter struct {
 	store       store.Store
+	asked       store.Store // the same, behind what is remembered of its denials
+	asksAlways  bool
 	remembering store.Store   // the same, whose answers are remembered in recall
 	recall      *recall.Table // nil where the store is in this process
 	began       time.Time
@@ -91,12 +94,21 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	if l.local == nil {
 		l.local = memstore.New()
 	}
-	l.remembering = s
+	l.asked = l.cached(s)
+	l.remembering = l.asked
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
-		l.remembering = &remembering{s, l.recall, l.now}
+		l.remembering = &remembering{l.asked, l.recall, l.now}
 	}
 	return l, nil
+}
+
+// cached returns s, behind what is remembered of its denials where that is worth it.
+func (l *Limiter) cached(s store.Store) store.Store {
+	if _, ok := s.(store.Remote); !ok || l.asksAlways {
+		return s
+	}
+	return denycache.New(s, nil)
 }
 
 // Guard is [Limiter.Prepare] for generated constructors, which have no error to return: like the registration of routes, it

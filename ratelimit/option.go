@@ -26,6 +26,13 @@ func WithLogger(log *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = log })
 }
 
+// WithoutDenyCache makes every call reach the store. The default is that a store that is [store.Remote] is not asked again what it has just denied and
+// would still deny, for at most a second: callers who hammer at an empty limit cost it nothing then. Turn it off where permits that other processes
+// give back, or keys that are reset, are to be had at once.
+func WithoutDenyCache() Option {
+	return optionFunc(func(l *Limiter) { l.asksAlways = true })
+}
+
 // WithInstances says how many processes share the store, so that a process that decides alone takes its share of each
 // count: the count divided by n, rounded down, at least 1. The default is to count them, where the store is a [store.Fleet] such as
 // Redis: beside a decided call, at most every five seconds, the limiter tells the store that it is there, and it holds on to the last number it has

@@ -27,7 +27,10 @@ type Store struct {
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Remote = (*Store)(nil)
+
+// Remote marks the store as one that is worth not to be asked twice: see [store.Remote].
+func (s *Store) Remote() {}
 
 // New returns a store that asks client. It sends nothing.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {

@@ -40,6 +40,15 @@ func Take(ctx context.Context, s Store, requests []Request, detail bool) (Outcom
 	return out, err
 }
 
+// Remote is a [Store] that is asked over a network. A limiter remembers for a moment what it denies, and does not ask it again: what the store denies with a
+// RetryAfter it would deny until then, to whoever asks as much or more of the same rules.
+type Remote interface {
+	Store
+
+	// Remote does nothing: it marks the store.
+	Remote()
+}
+
 // Request asks one limit for permits.
 type Request struct {
 	Key       string
@@ -80,6 +89,9 @@ func (req *Request) Capacity(r rules.Rule) int64 {
 // Outcome is what a store answers to one Take.
 type Outcome struct {
 	Allowed bool
+	// Cached says that the call is denied from memory, and that the store which keeps the counts was not asked. Rules then says nothing of limits of
+	// which nothing is remembered.
+	Cached bool
 	// Rules has an answer for every rule of every request, in the order of the requests and of their rules.
 	Rules []RuleOutcome
 	// Receipt gives back what was charged; it is of no use where Allowed is false.
@@ -107,7 +119,7 @@ type Receipt struct {
 	Requests []Request
 	// ID names the admission in the store.
 	ID uint64
-	// Charges has one for each request, and is nil where the store remembers every admission by its ID.
+	// Charges has one for each request, and is nil where the store finds every admission by its ID alone.
 	Charges []Charge
 }
 
@@ -133,7 +145,7 @@ func (r Receipt) Part(keep func(i int) bool) Receipt {
 	return part
 }
 
-// Charge is what a receipt remembers of a request whose admissions the store does not tell apart.
+// Charge is what a receipt remembers of a request that the store does not find by the ID alone.
 type Charge struct {
 	At        int64       // when the store charged it, µs of its clock
 	Delay     int64       // of a queue, how long after that the call was to go on, µs
