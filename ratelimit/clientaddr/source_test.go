@@ -76,6 +76,9 @@ func TestFind(t *testing.T) {
 		{"the client in the 65th entry", proxies, "10.0.0.1", []string{"198.51.100.1" + strings.Repeat(",10.1.1.1", 64)}, ""},
 		{"an entry of 1 MiB", proxies, "10.0.0.1", []string{strings.Repeat("1", 1<<20)}, ""},
 		{"an entry of 1 MiB before the client's", proxies, "10.0.0.1", []string{strings.Repeat("1", 1<<20) + ",198.51.100.1"}, "198.51.100.1"},
+		{"an entry that ends within 8 KiB", proxies, "10.0.0.1", []string{"198.51.100.1" + strings.Repeat(" ", 8<<10-1-len("198.51.100.1"))}, "198.51.100.1"},
+		{"an entry of 8 KiB", proxies, "10.0.0.1", []string{"198.51.100.1" + strings.Repeat(" ", 8<<10-len("198.51.100.1"))}, ""},
+		{"entries and lines of 8 KiB together", proxies, "10.0.0.1", []string{"198.51.100.1", "10.1.1.1" + strings.Repeat(" ", 5<<10), "10.1.1.1" + strings.Repeat(" ", 4<<10)}, ""},
 		{"blanks of 1 MiB", proxies, "10.0.0.1", []string{"198.51.100.1" + strings.Repeat(" ", 1<<20)}, ""},
 
 		{"one proxy: the last entry", one, "203.0.113.7", []string{"1.1.1.1, 198.51.100.1"}, "198.51.100.1"},
