@@ -67,3 +67,13 @@ func CheckClock(server, now time.Time) []store.Finding {
 	c.clock(strconv.FormatInt(server.Unix(), 10), "0", now, now)
 	return c.findings
 }
+
+// Queued is how many decisions wait for a ride, those included whose callers have left since.
+func Queued(s *Store) int {
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	return len(s.lane.queue)
+}
+
+// Aloft is how many rides a lane has on their way at once.
+const Aloft = aloft

@@ -80,6 +80,10 @@ func TestStandalone(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	t.Run("held", func(t *testing.T) { storetest.Run(t, heldClock(client)) })
 	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+	t.Run("alone", func(t *testing.T) {
+		drawFewer(t)
+		storetest.Run(t, heldClock(client, redisstore.WithBatching(1)))
+	})
 	t.Run("RESP2", func(t *testing.T) {
 		drawFewer(t)
 		client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Protocol = 2 })
