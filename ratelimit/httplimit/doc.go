@@ -10,9 +10,12 @@
 //		}
 //		…
 //	})
-//	http.ListenAndServe(addr, httplimit.Identify(httplimit.WithUserFunc(user))(mux))
+//	identify := httplimit.Identify(httplimit.WithUserFunc(user))
+//	http.ListenAndServe(addr, httplimit.Headers()(identify(mux)))
 //
-// [Identify] is a func(http.Handler) http.Handler, as routers such as chi take it.
+// [Headers] is for clients that are to know what is left before they are denied. Both it and Identify return a
+// func(http.Handler) http.Handler, as routers such as chi take it. The program examples/routers has them under net/http, chi, gin and
+// echo, with the users and the errors of each.
 //
 // # Addresses
 //
@@ -20,4 +23,7 @@
 // limits by ip count them together. A program says with [WithClientAddr] which proxy's word counts:
 //
 //	httplimit.Identify(httplimit.WithClientAddr(clientaddr.XFFTrustedCIDRs(netip.MustParsePrefix("10.0.0.0/8"))))
+//
+// What frameworks find out by themselves, such as gin's ClientIP, is not asked. An IPv6 address counts by its /64, or by what
+// [ratelimit.WithIPv6Prefix] says.
 package httplimit
