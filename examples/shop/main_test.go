@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
 	"go.uber.org/fx"
 	"go.uber.org/goleak"
 
@@ -74,6 +76,13 @@ func start(t *testing.T, redisURL string) *running {
 // order orders tea for a user, and returns the status and Retry-After.
 func (r *running) order(user string) (status int, retryAfter string) {
 	r.t.Helper()
+	resp := r.post(user)
+	return resp.StatusCode, resp.Header.Get("Retry-After")
+}
+
+// post orders tea for a user, and returns the answer without its body.
+func (r *running) post(user string) *http.Response {
+	r.t.Helper()
 	req, err := http.NewRequest("POST", r.url+"/orders", strings.NewReader(`{"item":"tea"}`))
 	if err != nil {
 		r.t.Fatal(err)
@@ -86,7 +95,7 @@ func (r *running) order(user string) (status int, retryAfter string) {
 		r.t.Fatal(err)
 	}
 	resp.Body.Close()
-	return resp.StatusCode, resp.Header.Get("Retry-After")
+	return resp
 }
 
 // fourOrders orders four times where three are allowed in ten seconds.
@@ -113,6 +122,30 @@ func TestShop(t *testing.T) {
 	shop.fourOrders("bob")
 	if status, _ := shop.order(""); status != http.StatusUnauthorized {
 		t.Errorf("order of nobody: status %d, want 401", status)
+	}
+}
+
+// Every answer says what is left, as Structured Fields, and a denial says for how long.
+func TestQuotas(t *testing.T) {
+	shop := start(t, "")
+	for i := range 4 {
+		resp := shop.post("alice")
+		fields, err := httpsfv.UnmarshalList(resp.Header.Values("RateLimit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(fields) != 4 {
+			t.Fatalf("order %d: RateLimit %q, want two rules by user, one by ip and one by all", i+1, resp.Header.Values("RateLimit"))
+		}
+		first := fields[0].(httpsfv.Item)
+		left, _ := first.Params.Get("r")
+		if first.Value != "Create/user 10s" || left != max(0, int64(2-i)) {
+			t.Errorf("order %d: %v has %v left, want Create/user 10s with %d", i+1, first.Value, left, max(0, 2-i))
+		}
+		wait, _ := first.Params.Get("t")
+		if i == 3 && fmt.Sprint(wait) != resp.Header.Get("Retry-After") {
+			t.Errorf("denied: t=%v with Retry-After %s, want the same", wait, resp.Header.Get("Retry-After"))
+		}
 	}
 }
 
