@@ -13,7 +13,9 @@ type optionFunc func(*Store) error
 
 func (f optionFunc) apply(s *Store) error { return f(s) }
 
-// DefaultBudget is how long the store waits for one answer of Redis unless [WithBudget] says otherwise.
+// DefaultBudget is how long the store waits for one answer of Redis unless [WithBudget] says otherwise. It is longer than a rate's
+// decision may last: who gives up on a lock has to take it back, and calls that hold something last longer than those that do not.
+// Where the server does not answer at all, only the first callers wait for so long: see [Store.Acquire].
 const DefaultBudget = time.Second
 
 // WithBudget sets how long the store waits for one answer of Redis; it is longer than zero. The default is [DefaultBudget].

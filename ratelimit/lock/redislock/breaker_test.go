@@ -1,0 +1,51 @@
+package redislock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// TestBreaker holds that a server which does not answer is not waited for after five acquisitions, that what is let go then
+// is free once the server answers, and that it is asked again then.
+func TestBreaker(t *testing.T) {
+	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Standalone(t)
+			p := redistest.NewProxy(t, server.Addr())
+			client := redis.NewClient(&redis.Options{Addr: p.Addr(), DialerRetries: 1})
+			t.Cleanup(func() { client.Close() })
+			faulty := holder{t, newStore(t, client, redislock.WithBudget(100*time.Millisecond)), semaphore}
+			sound, held := holder{t, newStore(t, server.Client(t)), semaphore}, redistest.Prefix(t)
+			got := faulty.must(held, 0)
+
+			p.Always(redistest.CutBefore)
+			resting := func(err error) bool { return err != nil && strings.Contains(err.Error(), "not asked for a moment") }
+			for i := range 5 {
+				if _, err := faulty.hold(held+"other", 0); err == nil || resting(err) {
+					t.Fatalf("acquisition %d without an answer = %v, want an error of the connection", i+1, err)
+				}
+			}
+			until(t, func() bool { // at once, unless this process has slept for as long as the server's rest
+				_, err := faulty.hold(held+"other", 0)
+				return classOf(err) == store.Unavailable && resting(err)
+			})
+			if err := got.unlock(); err == nil {
+				t.Error("release without an answer succeeds, want an error")
+			}
+
+			p.Always(redistest.Pass)
+			sound.must(held, 20*time.Second).unlock()
+			until(t, func() bool {
+				next, err := faulty.hold(held+"other", 0)
+				return err == nil && next.unlock() == nil
+			})
+		})
+	}
+}
