@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -19,10 +20,11 @@ type Guard struct {
 	limiter *Limiter
 	policy  *rules.Policy
 	limits  []limit
-	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
-	waits   bool // a rate has a wait
-	queues  bool // and is a queue
-	holding bool // a limit holds something while the call runs
+	all     []int // the limits' places; never changed
+	inputs  bool  // the wrapper computes inputs: a directive has by, cost or when
+	waits   bool  // a rate has a wait
+	queues  bool  // and is a queue
+	holding bool  // a limit holds something while the call runs
 	// recovers says that a limit is charged by outcome, of which a panic is one.
 	recovers bool
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
@@ -92,12 +94,18 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Co
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	d := Decision{Policy: g.policy}
 	watch := watchIn(ctx)
-	if !detail && watch == nil {
-		inner, permit, err := g.ask(ctx, in, false, &d)
-		return inner, d, permit, err
+	if detail || watch != nil {
+		return g.tell(ctx, in, watch)
 	}
+	d := Decision{Policy: g.policy}
+	inner, permit, err := g.ask(ctx, in, false, &d)
+	return inner, d, permit, err
+}
+
+// tell decides one call, and tells of it.
+func (g *Guard) tell(ctx context.Context, in []Input, watch *watch) (context.Context, Decision, Permit, error) {
+	d := Decision{Policy: g.policy}
 	start := time.Now()
 	inner, permit, err := g.ask(ctx, in, true, &d)
 	d.Elapsed = time.Since(start)
@@ -145,23 +153,44 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 
 // once asks the store, and where it cannot decide, whatever takes its place.
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
-	from := g.limiter.asked
-	outcome, err := store.Take(ctx, from, c.requests, detail)
-	if err == nil && outcome.Cached {
-		return g.answer(d, c, from, SourceCache, outcome)
-	}
+	out := outcomes.Get().(*store.Outcome)
+	defer outcomes.Put(out)
+	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
-		g.limiter.health.decided(g.limiter.log)
-		permit, err := g.answer(d, c, g.limiter.remembering, SourceStore, outcome)
-		if err == nil {
-			g.remember(c, &outcome)
-		}
-		return permit, err
+		return g.answered(c, detail, d, out)
 	}
 	if err := store.Ended(ctx); err != nil {
 		return Permit{}, g.ended(err)
 	}
 	return g.withoutStore(ctx, c, err, detail, d)
+}
+
+// outcomes are those that nobody reads any more.
+var outcomes = sync.Pool{New: func() any { return new(store.Outcome) }}
+
+// answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what an allowed call's rules have said unless they asked for
+// detail or are to wait.
+func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (permit Permit, err error) {
+	from := g.limiter.remembering
+	if out.Allowed && !detail && !g.waits {
+		d.Allowed = true
+		permit = g.permit(c, from, out.Receipt)
+	} else {
+		permit, err = g.answer(d, c, from, sourceOf(out), *out)
+	}
+	if err == nil && !out.Cached {
+		g.limiter.health.decided(g.limiter.log)
+		g.remember(c, out)
+	}
+	out.Receipt = store.Receipt{}
+	return permit, err
+}
+
+func sourceOf(out *store.Outcome) Source {
+	if out.Cached {
+		return SourceCache
+	}
+	return SourceStore
 }
 
 // call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
@@ -189,7 +218,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	who := identityFrom(ctx)
 	c := call{
 		requests: make([]store.Request, 0, len(g.limits)),
-		indexes:  make([]int, 0, len(g.limits)),
+		indexes:  g.all[:0:0],
 	}
 	for i := range g.limits {
 		l := &g.limits[i]
@@ -215,11 +244,19 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			c.want(l, i, id, cost)
 			continue
 		}
-		c.indexes = append(c.indexes, i)
+		c.indexes = g.indexes(c.indexes, i)
 		c.requests = append(c.requests, store.NewRequest(l.Limit, l.key(id), cost))
 	}
 	c.sortHolds()
 	return c, nil
+}
+
+// indexes appends i. While those of a call are the first ones of the policy, they are a part of all.
+func (g *Guard) indexes(of []int, i int) []int {
+	if n := len(of); n == i {
+		return g.all[: i+1 : i+1]
+	}
+	return append(of, i)
 }
 
 // id returns what the call counts by, empty if it carries no id.
@@ -275,11 +312,16 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 	if !out.Allowed {
 		return Permit{}, nil
 	}
-	permit := Permit{store: from, receipt: out.Receipt}
+	return g.permit(c, from, out.Receipt), nil
+}
+
+// permit is what a call is granted that from has charged.
+func (g *Guard) permit(c call, from store.Store, receipt store.Receipt) Permit {
+	permit := Permit{store: from, receipt: receipt}
 	if g.ends {
 		permit.ending = &ending{guard: g, rates: c.indexes}
 	}
-	return permit, nil
+	return permit
 }
 
 // merge adds limits that nobody decided, in the policy's order.

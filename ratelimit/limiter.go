@@ -144,6 +144,7 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 			return nil, fmt.Errorf("ratelimit: %s %s: limit %q: %w", p.Type, p.Method, p.Name(i), err)
 		}
 		g.limits[i] = limit
+		g.all = append(g.all, i)
 		g.recovers = g.recovers || p.Limits[i].Charge != rules.ChargeAlways
 		g.ends = g.ends || limit.holds != nil || g.recovers
 		g.holding = g.holding || limit.holds != nil
