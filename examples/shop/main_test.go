@@ -181,7 +181,7 @@ func TestRedisStopsAndStarts(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, shop.log)
 	}
 	shop.fourOrders("later")
-	if n := strings.Count(shop.log.String(), "\n"); n != 3 {
-		t.Errorf("the log has %d lines, want where it serves, that Redis is down, and that it is back:\n%s", n, shop.log)
+	if n := strings.Count(shop.log.String(), "\n"); n != 4 {
+		t.Errorf("the log has %d lines, want that the client waits for long, where it serves, that Redis is down, and that it is back:\n%s", n, shop.log)
 	}
 }
