@@ -15,6 +15,8 @@ import (
 // It returns an error, an [ErrMisconfigured], for what would make calls fail until somebody mends it, and the context's
 // own where ctx is done. A store that cannot be reached is logged and no error: calls are decided as the limits' onfail says, and
 // by the store once it is there. A store that is no [store.Checker] is not asked.
+//
+// Where the limiter counts the instances ([WithInstances]), this one is counted from then on.
 func (l *Limiter) Check(ctx context.Context) error {
 	c, ok := l.store.(store.Checker)
 	if !ok {
@@ -32,7 +34,9 @@ func (l *Limiter) Check(ctx context.Context) error {
 	}
 	if err != nil {
 		l.log.Warn("rate limit store cannot be checked; until it decides, limits fall back to what their onfail says", "error", err)
+		return nil
 	}
+	l.attend(ctx)
 	return nil
 }
 

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +64,23 @@ func (f *fleet) attend(now time.Duration) {
 			_ = f.attendNow(ctx, now) // the last number holds; Limiter.Check tells of errors
 		}()
 	}
+}
+
+// attend attends now in every fleet.
+func (l *Limiter) attend(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, attendBudget)
+	defer cancel()
+	for _, f := range l.joined() {
+		if err := f.attendNow(ctx, l.now()); err != nil {
+			l.log.Warn("rate limit store cannot count the instances; while it cannot decide, each takes its share by the last number it knows", "error", err)
+		}
+	}
+}
+
+func (l *Limiter) joined() []*fleet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.fleets))
 }
 
 func (f *fleet) attendNow(ctx context.Context, now time.Duration) error {

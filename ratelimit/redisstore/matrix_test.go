@@ -47,6 +47,8 @@ var faultMatrix = []row{
 	{fault: "maxclients reached", invariant: "unavailable, not charged; decides again", produce: maxClients},
 	{fault: "server frozen, then resumed", invariant: "charged ≤ admitted + lost: over-count only", produce: frozenAndResumed},
 	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
+	{fault: "server gone under three instances, onfail=local", invariant: "alone, each lets through its share less what it did before; together no more than the limit of a new id", test: "TestOutage"},
+	{fault: "instances counted by heartbeats: keys lost, clock set back, key of another program, server frozen", invariant: "counted again as they attend; says so in time", test: "TestAttend TestAttendanceEnds TestAttendFails"},
 	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
 	{fault: "a client's hook panics", invariant: "misconfigured, the program lives", test: "TestPanickingClient"},
 	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies"},
