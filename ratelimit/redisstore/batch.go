@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // op is what a decision asks of the script.
@@ -22,7 +23,7 @@ type decision struct {
 	op       op
 	detail   bool
 	base     uint64
-	at       int64   // of what is given back, when it was charged: µs of the server's clock
+	at       int64   // of what is given back, when it was charged: µs of the server's clock; 0 if that is not known
 	delays   []int64 // of what is given back, by request, what the queues among them said: µs; nil where none is one
 	requests []store.Request
 }
@@ -41,7 +42,7 @@ const (
 // nothing to say of them.
 type verdict struct {
 	status status
-	at     int64   // when it was charged, if a request's algorithm forgets
+	at     int64   // when it was charged, µs of the server's clock
 	ats    []int64 // the same for each request, where they are of several groups
 	delays []int64 // of each request, µs, where one is a queue and the call is allowed
 	rules  []store.RuleOutcome
@@ -71,40 +72,82 @@ func (b batch) countKeys() int {
 
 // argv appends the batch's ARGV to args. The header of frame.lua says what they are.
 func (b batch) argv(args []any) []any {
+	var few [4]limit
+	var one [4]int
+	limits, numbers := b.limits(few[:0], one[:0])
+	args = append(args, len(limits))
+	for i := range limits {
+		args = limits[i].argv(args)
+	}
 	for i := range b {
 		d := &b[i]
 		args = append(args, int64(d.op), flag(d.detail), strconv.FormatUint(d.base, 10), d.at, len(d.requests))
 		for j := range d.requests {
-			args = d.limit(args, j)
+			args = append(args, numbers[0], d.requests[j].Cost)
+			numbers = numbers[1:]
 		}
 	}
 	return args
 }
 
-// limit appends the ARGV of request i to args. What a log gets back needs its rules only to be described.
-func (d *decision) limit(args []any, i int) []any {
-	req := &d.requests[i]
-	rules, number := req.Rules, option(req)
-	if d.op == giveBack && req.Queue && d.delays != nil {
-		number = d.delays[i]
-	}
-	if d.op == giveBack && !d.detail && remembers(req) {
-		rules = nil
-	}
-	args = append(args, place(req), req.Cost, number, len(rules))
-	for _, r := range rules {
+// limit is what the script is told of all requests that are alike but for their keys and costs.
+type limit struct {
+	place    int
+	option   int64
+	rules    []rules.Rule
+	decision int // the latest on it
+}
+
+func (l *limit) argv(args []any) []any {
+	args = append(args, l.place, l.option, len(l.rules))
+	for _, r := range l.rules {
 		args = append(args, r.Count, micros(r.Window))
 	}
 	return args
 }
 
+func (l *limit) equal(other *limit) bool {
+	return l.place == other.place && l.option == other.option && slices.Equal(l.rules, other.rules)
+}
+
+// limits appends the limits that the batch is on, and for each request the number of its own, from 1: no two of one decision
+// have the same.
+func (b batch) limits(limits []limit, numbers []int) ([]limit, []int) {
+	for i := range b {
+		for j := range b[i].requests {
+			l := b[i].limit(j)
+			l.decision = i
+			at := slices.IndexFunc(limits, func(other limit) bool { return other.decision != i && other.equal(&l) })
+			if at < 0 {
+				at, limits = len(limits), append(limits, l)
+			}
+			limits[at].decision = i
+			numbers = append(numbers, at+1)
+		}
+	}
+	return limits, numbers
+}
+
+// limit is that of request i. What a log gets back needs its rules only to be described.
+func (d *decision) limit(i int) limit {
+	req := &d.requests[i]
+	l := limit{place: place(req), option: option(req), rules: req.Rules}
+	if d.op == giveBack && req.Queue && d.delays != nil {
+		l.option = d.delays[i]
+	}
+	if d.op == giveBack && !d.detail && remembers(req) {
+		l.rules = nil
+	}
+	return l
+}
+
 // size is at least the number of the batch's ARGV.
 func (b batch) size() int {
-	n := 0
+	n := 1
 	for i := range b {
 		n += 5
 		for j := range b[i].requests {
-			n += 4 + 2*len(b[i].requests[j].Rules)
+			n += 5 + 2*len(b[i].requests[j].Rules)
 		}
 	}
 	return n
@@ -123,14 +166,13 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 		}
 		v := &verdicts[i]
 		v.status, reply = status(reply[0]), reply[1:]
-		if v.status == done && b[i].op == take && b[i].forgets() {
+		if v.status == done && b[i].op == take {
 			if len(reply) == 0 {
 				return nil, errReply
 			}
-			v.at, reply = reply[0], reply[1:]
-		}
-		if v.status == done && b[i].op == take {
 			var ok bool
+			v.at = reply[0]
+			reply = reply[1:]
 			if v.delays, reply, ok = b[i].decodeDelays(reply); !ok {
 				return nil, errReply
 			}
@@ -152,6 +194,11 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 // forgets says whether a request's algorithm does not tell admissions apart.
 func (d *decision) forgets() bool {
 	return slices.ContainsFunc(d.requests, func(req store.Request) bool { return !remembers(&req) })
+}
+
+// dates says whether the script has to be told when a request was charged.
+func (d *decision) dates() bool {
+	return slices.ContainsFunc(d.requests, func(req store.Request) bool { return dates(&req) })
 }
 
 func (d *decision) decodeRules(reply []int64) ([]store.RuleOutcome, []int64, bool) {

@@ -59,14 +59,14 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 		t.Fatal(f.err)
 	}
 	want := []verdict{
-		{status: done, rules: []store.RuleOutcome{
+		{status: done, at: now.UnixMicro(), rules: []store.RuleOutcome{
 			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
 			{Remaining: 2, ResetAfter: time.Second}, {Remaining: 4, ResetAfter: time.Minute},
 		}},
 		{status: denied, rules: []store.RuleOutcome{{}, {}, {RetryAfter: time.Second}, {}}},
 		{status: failed},
 		{status: taken},
-		{status: done},
+		{status: done, at: now.UnixMicro()},
 		{status: denied, rules: []store.RuleOutcome{
 			{RetryAfter: store.Never}, {RetryAfter: time.Minute}, {RetryAfter: time.Second}, {},
 		}},
@@ -75,7 +75,7 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 			{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
 		}},
 		{status: done},
-		{status: done, rules: []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
+		{status: done, at: now.UnixMicro(), rules: []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
 	}
 	if diff := cmp.Diff(want, f.verdicts, cmp.AllowUnexported(verdict{})); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
@@ -88,7 +88,7 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 func TestDecodeForeignReplies(t *testing.T) {
 	b := batch{{op: take, detail: true, requests: []store.Request{{Rules: make([]rules.Rule, 2)}}}}
 	for _, reply := range [][]int64{
-		nil, {}, {1}, {1, 0, 1, 2}, {1, 0, 1, 2, 0, 1}, {0, 0, 1, 2}, {1, 0, 1, 2, 0, 1, 2, 9}, {2, 0}, {3, 0},
+		nil, {}, {1}, {1, 7}, {1, 7, 0, 1, 2}, {1, 7, 0, 1, 2, 0, 1}, {0, 0, 1, 2}, {1, 7, 0, 1, 2, 0, 1, 2, 9}, {2, 0}, {3, 0},
 	} {
 		if got, err := b.decode(reply); err == nil {
 			t.Errorf("decode(%v) = %v, want an error", reply, got)

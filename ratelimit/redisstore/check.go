@@ -356,7 +356,7 @@ func (c *check) permissions(lacks []string) {
 }
 
 // keyCommands is how many commands check.lua asks about for each key.
-const keyCommands = 13
+const keyCommands = 14
 
 // charge takes a permit under a key of the check's own, gives it back, and measures how far away the server is.
 func (c *check) charge(ctx context.Context, key string) error {

@@ -43,6 +43,7 @@ for _, key in ipairs(ARGV) do
   need('eval ' .. key, 'EVAL', 'return 0', '1', key)
   need('evalsha ' .. key, 'EVALSHA', '0', '1', key)
   data('zadd', 'NX', '1', 'a')
+  data('zcard')
   data('zrange', '0', '1')
   data('zcount', '0', '1')
   data('zrem', 'a')

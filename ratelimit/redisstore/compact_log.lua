@@ -13,8 +13,8 @@
 --   older    records behind the first PAGE bytes, 6 bytes
 --   room     records for which there is room behind them, 6 bytes
 --
--- Times are µs of the server's clock, without what is above 48 bits: of those that they may be, the one nearest to now, which
--- is less than five years away.
+-- Times are µs of the server's clock, without what is above 48 bits: of those that they may be, the one nearest to now,
+-- which is less than five years away. They are compared as numbers, for how strings compare is a matter of the server's locale.
 --
 -- It decides as sliding-log does: a rule (count, window) sees the units with a time > now - window, those later than
 -- now too, and denies a cost if the unit at rank count - cost + 1 from the newest is one of them. A unit of rank n is
@@ -22,7 +22,10 @@
 -- where a clock was set back, where an admission is given back that is not among the newest, and where there is no room
 -- left, once in an eighth of the log's length.
 --
--- Two admissions of one base are both counted; what gives one of them back takes the newer.
+-- What is given back is found by when it was charged and by the bytes of its base. That is exact: records that have both
+-- in common are the same, whosever they are. Given back once more, it takes records of another admission only if one of the
+-- same microsecond has the same 32 bits. Where it is not known when it was charged, or whether, which is so for a few seconds
+-- after it was asked for, it is looked for among the units of the last minute, by the bytes of its base alone.
 
 local PAGE = 1028               -- bytes of a string from which on it is read in parts: a head and 100 records
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
@@ -47,92 +50,98 @@ local function unpack48(text, from, near)
   return near + (ahead + 140737488355328) % 281474976710656 - 140737488355328
 end
 
--- A log is what is known of the string: {key, now, text, start, floor, older, units}. text is its first PAGE bytes, in which
+local stamp = pack(now)
+
+-- name returns the bytes of a base that its records have.
+local function name(base)
+  return string.sub(pack(base + 0), 3)
+end
+
+-- A limit's log is what is known of the string: its text, start, floor, older and units. text is its first PAGE bytes, in which
 -- the newest records begin at byte start; there are older ones behind them, and units of both.
 
 -- load reads the string. Another program's is refused, as the server refuses a key of another type.
-local function load(key, now)
-  local text = redis.call('GETRANGE', key, '0', '1027')
-  local size, mark = #text, string.byte(text)
+local function load(limit)
+  local text = redis.call('GETRANGE', limit.key, '0', '1027')
+  local size, mark = #text, string.sub(text, 1, 4)
   local newer = (size - SHORT_HEAD) / RECORD
-  if size == 0 then
-    return {key = key, now = now, text = text, start = SHORT_HEAD + 1, floor = 0, older = 0, units = 0}
+  limit.text, limit.start, limit.floor, limit.older, limit.units = text, SHORT_HEAD + 1, 0, 0, newer
+  if mark == '\1log' and size < PAGE and newer > 0 and newer % 1 == 0 then
+    return
+  elseif mark == '\2log' and size == PAGE then
+    local ends = string.find(text, '\0\0\0\0\0\0\0\0\0\0', LONG_HEAD + 1, true) or PAGE + 1
+    limit.start, limit.floor, limit.older = LONG_HEAD + 1, unpack48(text, 11, now), unpack48(text, 17, 0)
+    limit.units = limit.older + math.ceil((ends - LONG_HEAD - 1) / RECORD)
+  elseif size == 0 then
+    limit.units = 0
+  else
+    redis.call('ZCOUNT', limit.key, 0, 0)
   end
-  if string.sub(text, 2, 4) == 'log' then
-    if mark == 1 and size < PAGE and newer > 0 and newer % 1 == 0 then
-      return {key = key, now = now, text = text, start = SHORT_HEAD + 1, floor = 0, older = 0, units = newer}
-    end
-    if mark == 2 and size == PAGE then
-      local ends = string.find(text, '\0\0\0\0\0\0\0\0\0\0', LONG_HEAD + 1, true) or PAGE + 1
-      local floor, older = unpack48(text, 11, now), unpack48(text, 17, 0)
-      newer = math.ceil((ends - LONG_HEAD - 1) / RECORD)
-      return {key = key, now = now, text = text, start = LONG_HEAD + 1, floor = floor, older = older, units = older + newer}
-    end
-  end
-  redis.call('ZCOUNT', key, 0, 0)
 end
 
 -- at returns the time of a record, numbered from 0 for the oldest.
-local function at(log, i)
-  if i >= log.older then
-    return unpack48(log.text, log.start + (i - log.older) * RECORD, log.now)
+local function at(limit, i)
+  if i >= limit.older then
+    return unpack48(limit.text, limit.start + (i - limit.older) * RECORD, now)
   end
   local from = PAGE + i * RECORD
-  return unpack48(redis.call('GETRANGE', log.key, integer(from), integer(from + 5)), 1, log.now)
+  return unpack48(redis.call('GETRANGE', limit.key, integer(from), integer(from + 5)), 1, now)
 end
 
--- probe sets the retry (µs; 0 allowed, -1 never) of every rule, and full: the log has more units than the largest
--- count needs once the cost is charged. It returns whether every rule allows the cost.
-local function probe(limit, now)
-  local log, cost, allowed = load(limit.key, now), limit.cost, true
-  limit.log, limit.full = log, true
+-- probe finds out, too, whether the log is full: it has as many units as the largest count needs once the cost is charged.
+local function probe(limit)
+  load(limit)
+  local cost, units, allowed, full = limit.cost, limit.units, true, true
+  limit.written = false
   if cost == 0 then
     return true
   end
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
     local rank = rule.count - cost + 1
-    local time = rank >= 1 and rank <= log.units and at(log, log.units - rank) or 0
+    local time = rank >= 1 and rank <= units and at(limit, units - rank) or 0
     if rank < 1 then
       rule.retry, allowed = -1, false
-    elseif time <= log.floor then
-      limit.full = false
+    elseif time <= limit.floor then
+      full = false
     elseif time > now - rule.window then
       rule.retry, allowed = time + rule.window - now, false
     end
   end
+  limit.full = full
   return allowed
 end
 
 -- others makes what few calls need.
 local function others()
-  local KEPT = 50   -- newest records that stay within the first PAGE bytes when older ones leave them
-  local CHUNK = 128 -- records that are read at once where one of several is looked for
+  local KEPT = 50         -- newest records that stay within the first PAGE bytes when older ones leave them
+  local CHUNK = 128       -- records that are read at once where one of several is looked for
+  local RECENT = 60000000 -- µs in which a call is answered, or given up
 
   -- records returns the records from and below to.
-  local function records(log, from, to)
+  local function records(limit, from, to)
     if from >= to then
       return ''
     end
-    local older, behind = log.older, ''
+    local older, behind = limit.older, ''
     if from < older then
       local last = math.min(to, older)
-      behind = redis.call('GETRANGE', log.key, integer(PAGE + from * RECORD), integer(PAGE + last * RECORD - 1))
+      behind = redis.call('GETRANGE', limit.key, integer(PAGE + from * RECORD), integer(PAGE + last * RECORD - 1))
       from = last
     end
-    return behind .. string.sub(log.text, log.start + (from - older) * RECORD, log.start - 1 + (to - older) * RECORD)
+    return behind .. string.sub(limit.text, limit.start + (from - older) * RECORD, limit.start - 1 + (to - older) * RECORD)
   end
 
   -- later returns the first record of low and below high that is later than a time, high if none is. They are read at
   -- once where they are few.
-  local function later(log, time, low, high)
+  local function later(limit, time, low, high)
     local text, from
     while low < high do
       if not text and high - low <= CHUNK then
-        text, from = records(log, low, high), low
+        text, from = records(limit, low, high), low
       end
       local middle = math.floor((low + high) / 2)
-      local found = text and unpack48(text, (middle - from) * RECORD + 1, log.now) or at(log, middle)
+      local found = text and unpack48(text, (middle - from) * RECORD + 1, now) or at(limit, middle)
       if found > time then
         high = middle
       else
@@ -143,11 +152,11 @@ local function others()
   end
 
   -- rest returns the records from and below to that are not dropped.
-  local function rest(log, from, to)
-    if log.floor > 0 then
-      from = later(log, log.floor, from, to)
+  local function rest(limit, from, to)
+    if limit.floor > 0 then
+      from = later(limit, limit.floor, from, to)
     end
-    return records(log, from, to)
+    return records(limit, from, to)
   end
 
   local function long_head(expires, floor, older, room)
@@ -155,118 +164,121 @@ local function others()
   end
 
   -- write makes records all there are of the log.
-  local function write(log, all, expires, ...)
+  local function write(limit, all, expires, ...)
     local units = #all / RECORD
     if units == 0 then
-      redis.call('PEXPIRE', log.key, 0)
+      redis.call('PEXPIRE', limit.key, 0)
     elseif SHORT_HEAD + #all < PAGE then
-      redis.call('SET', log.key, '\1log' .. pack(expires) .. all, ...)
+      redis.call('SET', limit.key, '\1log' .. pack(expires) .. all, ...)
     else
       local older, room = units - KEPT, KEPT + math.floor(units / 8)
-      local page = long_head(expires, unpack48(all, 1, log.now) - 1, older, room) .. string.sub(all, older * RECORD + 1)
-      redis.call('SET', log.key, page .. string.rep('\0', PAGE - #page) .. string.sub(all, 1, older * RECORD) ..
+      local page = long_head(expires, unpack48(all, 1, now) - 1, older, room) .. string.sub(all, older * RECORD + 1)
+      redis.call('SET', limit.key, page .. string.rep('\0', PAGE - #page) .. string.sub(all, 1, older * RECORD) ..
         string.rep('\0', room * RECORD), ...)
     end
   end
 
   -- turn moves records from the first PAGE bytes to those behind, and returns whether there was room for them.
-  local function turn(log, added, expires)
-    local older, room = log.older, unpack48(log.text, 23, 0)
-    local newer = records(log, older, log.units) .. added
+  local function turn(limit, added, expires)
+    local older, room = limit.older, unpack48(limit.text, 23, 0)
+    local newer = records(limit, older, limit.units) .. added
     local moved = #newer / RECORD - KEPT
     if moved > room then
       return false
     end
-    redis.call('SETRANGE', log.key, integer(PAGE + older * RECORD), string.sub(newer, 1, moved * RECORD))
-    redis.call('SETRANGE', log.key, '0', long_head(expires, log.floor, older + moved, room - moved) ..
+    redis.call('SETRANGE', limit.key, integer(PAGE + older * RECORD), string.sub(newer, 1, moved * RECORD))
+    redis.call('SETRANGE', limit.key, '0', long_head(expires, limit.floor, older + moved, room - moved) ..
       string.sub(newer, moved * RECORD + 1) .. string.rep('\0', (100 - KEPT) * RECORD))
     return true
   end
 
-  -- insert adds records of now. The key expires at expires: in ms, if that is new.
-  local function insert(log, added, expires, ms)
-    local units, now = log.units, log.now
+  -- insert adds records of now. The key expires at expires: in ms, if that is new. stale says that there are records of
+  -- times so long ago that they are to be dropped at once.
+  local function insert(limit, added, expires, ms, stale)
+    local units = limit.units
     local place = units
-    if units > 0 and at(log, units - 1) > now then
-      place = later(log, now, 0, units)
-    elseif log.older > 0 and now > log.floor and not log.stale and turn(log, added, expires) then
+    if units > 0 and at(limit, units - 1) > now then
+      place = later(limit, now, 0, units)
+    elseif limit.older > 0 and now > limit.floor and not stale and turn(limit, added, expires) then
       if ms then
-        redis.call('PEXPIRE', log.key, ms)
+        redis.call('PEXPIRE', limit.key, ms)
       end
       return
     end
-    local all = rest(log, 0, place) .. added .. rest(log, place, units)
+    local all = rest(limit, 0, place) .. added .. rest(limit, place, units)
     if ms then
-      write(log, all, expires, 'PX', ms)
+      write(limit, all, expires, 'PX', ms)
     else
-      write(log, all, expires, 'KEEPTTL')
+      write(limit, all, expires, 'KEEPTTL')
     end
   end
 
   -- cut takes records away.
-  local function cut(log, from, to)
-    if log.older > 0 and from >= log.older then
-      redis.call('SETRANGE', log.key, integer(log.start - 1 + (from - log.older) * RECORD),
-        records(log, to, log.units) .. string.rep('\0', (to - from) * RECORD))
+  local function cut(limit, from, to)
+    if limit.older > 0 and from >= limit.older then
+      redis.call('SETRANGE', limit.key, integer(limit.start - 1 + (from - limit.older) * RECORD),
+        records(limit, to, limit.units) .. string.rep('\0', (to - from) * RECORD))
     else
-      write(log, rest(log, 0, from) .. rest(log, to, log.units), unpack48(log.text, 5, log.now), 'KEEPTTL')
+      write(limit, rest(limit, 0, from) .. rest(limit, to, limit.units), unpack48(limit.text, 5, now), 'KEEPTTL')
     end
   end
 
-  -- last returns the last of some records that has the bytes of a base, numbered from 0, or nil.
-  local function last(text, base)
-    local record
-    local found = string.find(text, base, 1, true)
+  -- seek returns the first of the newest cost records from and below to that are alike and have the bytes of a base, nil if
+  -- there are none.
+  local function seek(limit, from, to, bytes)
+    local text, first = records(limit, from, to), nil
+    local found = string.find(text, bytes, 1, true)
     while found do
-      if (found - 1) % RECORD == 6 then
-        record = (found - 1 - 6) / RECORD
+      local next = found + 1
+      if found % RECORD == 7 then
+        local all = string.rep(string.sub(text, found - 6, found + 3), limit.cost)
+        if string.sub(text, found - 6, found - 7 + #all) == all then
+          first, next = from + (found - 7) / RECORD, found - 6 + #all
+        end
       end
-      found = string.find(text, base, found + 1, true)
+      found = string.find(text, bytes, next, true)
     end
-    return record
+    return first
   end
 
-  -- seek returns the first record of the newest admission of a base and a cost, or nil.
-  local function seek(log, base, cost)
-    local to = log.units
-    while to > 0 do
-      local from = to > log.older and log.older or math.max(0, to - CHUNK)
-      local found = last(records(log, from, to), base)
-      if found then
-        local first = from + found + 1 - cost
-        return first >= 0 and string.sub(records(log, first, first + 1), 6 + 1) == base and first or nil
-      end
-      to = from
+  local function discharge(limit, base, charged)
+    load(limit)
+    limit.written = true
+    if limit.cost == 0 then
+      return
     end
-  end
-
-  local function discharge(limit, base, _, now)
-    local log = load(limit.key, now)
-    if limit.cost > 0 then
-      local from = seek(log, string.sub(pack(base + 0), 3), limit.cost)
-      if from then
-        cut(log, from, from + limit.cost)
-      end
+    local time, units = charged + 0, limit.units
+    local from, to
+    if time > 0 then
+      from = later(limit, time - 1, 0, units)
+      to = later(limit, time, from, units)
+    else
+      from, to = later(limit, now - RECENT, 0, units), units
     end
-    limit.log, limit.written = log, true
+    local first = seek(limit, from, to, name(base))
+    if first then
+      cut(limit, first, first + limit.cost)
+    end
   end
 
   local function revert(limit, base)
     if limit.written then
-      discharge(limit, base, 0, limit.log.now)
+      discharge(limit, base, now)
     end
   end
 
-  -- describe sets remaining and reset (µs) of every rule, as the key now stands.
-  local function describe(limit, now)
-    local log = limit.written and load(limit.key, now) or limit.log
-    local last = log.units > 0 and at(log, log.units - 1) or 0
+  local function describe(limit)
+    if limit.written then
+      load(limit)
+    end
+    local units = limit.units
+    local last = units > 0 and at(limit, units - 1) or 0
     for _, rule in ipairs(limit.rules) do
-      local edge = math.max(now - rule.window, log.floor)
+      local edge = math.max(now - rule.window, limit.floor)
       rule.remaining, rule.reset = rule.count, 0
       if last > edge then
-        local low = math.max(0, log.units - rule.count)
-        rule.remaining = rule.count - (log.units - later(log, edge, low, log.units))
+        local low = math.max(0, units - rule.count)
+        rule.remaining = rule.count - (units - later(limit, edge, low, units))
         rule.reset = last + rule.window - now
       end
     end
@@ -275,58 +287,55 @@ local function others()
   return {insert = insert, revert = revert, discharge = discharge, describe = describe}
 end
 
-local function charge(limit, base)
-  limit.log.base = base
-  return true
-end
+local insert -- of others
 
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
-local function settle(limit, now)
-  local log, window = limit.log, 0
-  for i = 1, #limit.rules do
-    local rule = limit.rules[i]
-    window = math.max(window, rule.window)
-  end
-  local text, units, floor, ms = log.text, log.units, log.floor, math.ceil(window / 1000)
+local function settle(limit, base)
+  local text, units, older, floor = limit.text, limit.units, limit.older, limit.floor
   local expires, near = units > 0 and unpack48(text, 5, now) or 0, nil
+  local ms = math.ceil(limit.window / 1000)
   if math.floor((expires - now) / 1000) <= ms then
     expires, near = now + (ms + SLACK_AFTER_WINDOW) * 1000, integer(ms + SLACK_AFTER_WINDOW)
   end
   if limit.full then
-    floor = math.max(floor, now - window)
+    floor = math.max(floor, now - limit.window)
   end
   local stale = floor < now - 2 * LONGEST -- 48 bits tell times of nine years apart
   if stale then
     floor = now - LONGEST
   end
   limit.written = true
-  local added = string.rep(pack(now) .. string.sub(pack(log.base + 0), 3), limit.cost)
-  local place = log.start - 1 + (units - log.older) * RECORD
-  if now <= floor or stale and log.older > 0 or place + #added > PAGE or units > 0 and at(log, units - 1) > now then
-    log.floor, log.stale = floor, stale
-    others().insert(log, added, expires, near)
-  elseif log.older > 0 then
-    redis.call('SETRANGE', log.key, integer(place), added)
-    if near or floor ~= log.floor then
-      redis.call('SETRANGE', log.key, '4', pack(expires) .. pack(floor))
+  local added = stamp .. name(base)
+  if limit.cost > 1 then
+    added = string.rep(added, limit.cost)
+  end
+  local place = limit.start - 1 + (units - older) * RECORD
+  if now <= floor or stale and older > 0 or place + #added > PAGE or units > 0 and at(limit, units - 1) > now then
+    limit.floor = floor
+    insert = insert or others().insert
+    insert(limit, added, expires, near, stale)
+  elseif older > 0 then
+    redis.call('SETRANGE', limit.key, integer(place), added)
+    if near or floor ~= limit.floor then
+      redis.call('SETRANGE', limit.key, '4', pack(expires) .. pack(floor))
     end
     if near then
-      redis.call('PEXPIRE', log.key, near)
+      redis.call('PEXPIRE', limit.key, near)
     end
   else
-    local from = log.start
+    local from = limit.start
     while from <= place and unpack48(text, from, now) <= floor do
       from = from + RECORD
     end
     if near then
-      redis.call('SET', log.key, '\1log' .. pack(expires) .. string.sub(text, from) .. added, 'PX', near)
-    elseif from > log.start then
-      redis.call('SET', log.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
+      redis.call('SET', limit.key, '\1log' .. pack(expires) .. string.sub(text, from) .. added, 'PX', near)
+    elseif from > limit.start then
+      redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     else
-      redis.call('SET', log.key, text .. added, 'KEEPTTL')
+      redis.call('SET', limit.key, text .. added, 'KEEPTTL')
     end
   end
 end
 
-return {probe = probe, charge = charge, settle = settle, make_others = others}
+return {probe = probe, settle = settle, make_others = others}

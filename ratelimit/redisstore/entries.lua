@@ -12,104 +12,118 @@
 -- What other rules and other algorithms have written stays until it ends, so that two versions of a service that share
 -- the key do not take each other's counts away.
 --
--- The functions of an algorithm, with entry nil where there is none, and option the limit's:
+-- The functions of an algorithm take a rule, which has its entry's ends and body, both nil where it has none, and the
+-- limit's option:
 --
---   ask(entry, rule, cost, now, option)         returns the retry: µs, 0 allowed, -1 never; and, of an algorithm that
---                                               delays calls, the delay of one that is allowed: µs
---   charge(entry, rule, cost, now, option)      returns the entry with the cost, {ends, body}
---   back(entry, rule, cost, at, now, option)    returns the entry without a cost that was charged at at, or nil
---   describe(entry, rule, now, option)          returns remaining and reset (µs)
+--   ask(rule, cost, option)         returns the retry: µs, 0 allowed, -1 never; and, of an algorithm that delays calls,
+--                                   the delay of one that is allowed: µs
+--   charge(rule, cost, option)      returns the ends and body of the entry with the cost
+--   back(rule, cost, option, at)    returns the ends and body of the entry, which there is, without a cost that was charged
+--                                   at at; nil if nothing is left
+--   describe(rule, option)          returns remaining and reset (µs)
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
 
--- load reads the string into entries: those that have not ended by their tags, and the tags in their order. One that has anything but entries is another program's: the server is made to refuse it as
--- it refuses a key of another type.
-local function load(limit, now)
-  local old, entries = redis.call('GET', limit.key), {}
-  limit.old, limit.entries = old, entries
+-- name gives a rule the name of its entry, and the pattern of what it says.
+local function name(limit, rule)
+  local tag = letter .. rule.tag
+  if steps.apart then
+    tag = tag .. '/' .. integer(limit.option)
+  end
+  rule.name, rule.pattern = tag, tag .. ':(%d+):?(%S*)'
+end
+
+-- sift keeps the entries that are no rule's as limit.others, until they end. A string of anything but entries is another
+-- program's: the server is made to refuse it as it refuses a key of another type.
+local function sift(limit)
+  local others, last, length, mine = '', 0, 0, {}
+  for i = 1, #limit.rules do
+    mine[limit.rules[i].name] = true
+  end
+  for whole, tag, ends in string.gmatch(limit.old, '((%a[%d/]+):(%d+):?%S* ?)') do
+    length = length + #whole
+    if not mine[tag] and ends + 0 > now then
+      others, last = others .. ' ' .. string.match(whole, '%S+'), math.max(last, ends + 0)
+    end
+  end
+  if length ~= #limit.old then
+    redis.call('ZCOUNT', limit.key, 0, 0)
+  end
+  limit.others, limit.last = others, last
+end
+
+-- load reads the rules' entries: those that have not ended.
+local function load(limit)
+  local old = redis.call('GET', limit.key)
+  local rest = old and #old + 1 or 0 -- bytes of what is no rule's, a space behind each entry
+  limit.old, limit.others, limit.last, limit.written = old, '', 0, false
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    rule.tag = letter .. rule.tag
-    if steps.apart then
-      rule.tag = rule.tag .. '/' .. integer(limit.option)
+    local ends, body
+    if not rule.name then
+      name(limit, rule)
     end
-  end
-  if not old then
-    return
-  end
-  if not string.find(old, '%s') then -- most strings have one entry
-    local tag, ends, body = string.match(old, '^(%a[%d/]+):(%d+):?(.*)$')
-    if tag then
+    if old then
+      ends, body = string.match(old, rule.pattern)
+    end
+    if ends then
+      rest = rest - #rule.name - #ends - #body - (body == '' and 2 or 3)
       ends = ends + 0
-      if ends > now then
-        entries[1], entries[tag] = tag, {ends = ends, body = body}
+      if ends <= now then
+        ends, body = nil, nil
       end
-      return
     end
+    rule.ends, rule.body = ends, body
   end
-  local length = 0
-  for whole, tag, ends, body in string.gmatch(old, '((%a[%d/]+):(%d+):?(%S*) ?)') do
-    length = length + #whole
-    ends = ends + 0
-    if ends > now then
-      entries[#entries + 1], entries[tag] = tag, {ends = ends, body = body}
-    end
-  end
-  if length ~= #old then
-    redis.call('ZCOUNT', limit.key, 0, 0)
+  if rest ~= 0 then
+    sift(limit)
   end
 end
 
 -- text returns the string and when the last of its entries ends.
 local function text(limit)
-  local value, last = '', 0
-  for _, tag in ipairs(limit.entries) do
-    local entry = limit.entries[tag]
-    if entry then
+  local value, last = '', limit.last
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
+    if rule.ends then
+      local entry = rule.name .. ':' .. integer(rule.ends)
+      if rule.body ~= '' then
+        entry = entry .. ':' .. rule.body
+      end
       if value ~= '' then
-        value = value .. ' '
+        entry = value .. ' ' .. entry
       end
-      value = value .. tag .. ':' .. integer(entry.ends)
-      if entry.body ~= '' then
-        value = value .. ':' .. entry.body
-      end
-      last = math.max(last, entry.ends)
+      value, last = entry, math.max(last, rule.ends)
     end
+  end
+  if value == '' then
+    value = string.sub(limit.others, 2)
+  elseif limit.others ~= '' then
+    value = value .. limit.others
   end
   return value, last
 end
 
-local function probe(limit, now)
-  load(limit, now)
+local function probe(limit)
+  load(limit)
   local allowed, cost = true, limit.cost
   if cost == 0 then
     return true
   end
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    local retry, delay = steps.ask(limit.entries[rule.tag], rule, cost, now, limit.option)
-    if retry ~= 0 then
-      rule.retry, allowed = retry, false
-    elseif delay then
-      rule.delay = delay
+    rule.retry, rule.delay = steps.ask(rule, cost, limit.option)
+    if rule.retry ~= 0 then
+      allowed = false
     end
   end
   return allowed
 end
 
-local function charge()
-  return true
-end
-
-local function settle(limit, now)
-  local entries = limit.entries
+local function settle(limit)
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    local entry = entries[rule.tag]
-    if not entry then
-      entries[#entries + 1] = rule.tag
-    end
-    entries[rule.tag] = steps.charge(entry, rule, limit.cost, now, limit.option)
+    rule.ends, rule.body = steps.charge(rule, limit.cost, limit.option)
   end
   local value, last = text(limit)
   redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
@@ -129,37 +143,31 @@ local function others()
     end
   end
 
-  local function discharge(limit, _, at, now)
-    load(limit, now)
-    if limit.cost == 0 then
+  local function discharge(limit, _, at)
+    load(limit)
+    if limit.cost == 0 or not limit.old then
       return
     end
     for _, rule in ipairs(limit.rules) do
-      local entry = limit.entries[rule.tag]
-      if entry then
-        limit.entries[rule.tag] = steps.back(entry, rule, limit.cost, at, now, limit.option)
+      if rule.ends then
+        rule.ends, rule.body = steps.back(rule, limit.cost, limit.option, at + 0)
       end
     end
     local value = text(limit)
-    if not limit.old or value == limit.old then
-      return
-    end
     if value == '' then
       redis.call('PEXPIRE', limit.key, 0)
-    else
+    elseif value ~= limit.old then
       redis.call('SET', limit.key, value, 'KEEPTTL')
     end
   end
 
-  local function describe(limit, now)
+  local function describe(limit)
     for _, rule in ipairs(limit.rules) do
-      rule.remaining, rule.reset = steps.describe(limit.entries[rule.tag], rule, now, limit.option)
+      rule.remaining, rule.reset = steps.describe(rule, limit.option)
     end
   end
 
   return {revert = revert, discharge = discharge, describe = describe}
 end
 
-return {
-  probe = probe, charge = charge, settle = settle, make_others = others, forgetful = true, delays = steps.delays,
-}
+return {probe = probe, settle = settle, make_others = others, delays = steps.delays}

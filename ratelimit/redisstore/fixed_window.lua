@@ -8,47 +8,48 @@
 --
 -- Where the clock was set back behind the window's beginning, the window goes on until it ends.
 
-local function used(entry)
-  return entry and tonumber(entry.body) or 0
+local function used(rule)
+  return tonumber(rule.body or 0) or 0
 end
 
-local function ask(entry, rule, cost, now)
+local function ask(rule, cost)
   if cost > rule.count then
     return -1
   end
-  if used(entry) + cost <= rule.count then
+  if used(rule) + cost <= rule.count then
     return 0
   end
-  return entry.ends - now
+  return rule.ends - now
 end
 
-local function charge(entry, rule, cost, now, option)
-  local ends = now + rule.window
-  if entry then
-    ends = entry.ends
-  elseif option == 0 then
-    ends = ends - now % rule.window
+local function charge(rule, cost, option)
+  local ends = rule.ends
+  if not ends then
+    ends = now + rule.window
+    if option == 0 then
+      ends = ends - now % rule.window
+    end
   end
-  return {ends = ends, body = integer(used(entry) + cost)}
+  return ends, integer(used(rule) + cost)
 end
 
 -- back leaves a window alone that the cost was not charged in.
-local function back(entry, rule, cost, at)
-  if at < entry.ends - rule.window or at >= entry.ends then
-    return entry
+local function back(rule, cost, _, at)
+  if at < rule.ends - rule.window or at >= rule.ends then
+    return rule.ends, rule.body
   end
-  local left = used(entry) - cost
+  local left = used(rule) - cost
   if left <= 0 then
     return nil
   end
-  return {ends = entry.ends, body = integer(left)}
+  return rule.ends, integer(left)
 end
 
-local function describe(entry, rule, now)
-  if not entry then
+local function describe(rule)
+  if not rule.ends then
     return rule.count, 0
   end
-  return math.max(0, rule.count - used(entry)), entry.ends - now
+  return math.max(0, rule.count - used(rule)), rule.ends - now
 end
 
 return entries('f', {ask = ask, charge = charge, back = back, describe = describe})

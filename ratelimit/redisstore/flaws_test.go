@@ -26,9 +26,9 @@ var flaws = []flaw{
   if n < 1000000000 then`,
 	}, "TestStandalone/held/Model"},
 	{"microseconds by tostring in a string", "entries.lua", []string{
-		`integer(entry.ends)`, `entry.ends`,
+		`integer(rule.ends)`, `rule.ends`,
 	}, "TestStandalone/held/RateIsKept"},
-	{"microseconds of TIME without their zeros", "frame.lua", []string{
+	{"microseconds of TIME without their zeros", "clock.lua", []string{
 		`time[1] * 1000000 + time[2]`, `tonumber(time[1] .. time[2])`,
 	}, "TestMiniredis/Traces"},
 	{"a time to live with a fraction, after the write", "sliding_log.lua", []string{
@@ -45,7 +45,7 @@ var flaws = []flaw{
 		`, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END)`, ``,
 	}, "TestKeysOfAllAlgorithms"},
 	{"a time to live in whole seconds below the window", "sliding_log.lua", []string{
-		`integer(ms + SLACK)`, `integer(math.max(1, math.floor(window / 1000000 - 1)) * 1000)`,
+		`integer(ms + SLACK)`, `integer(math.max(1, math.floor(limit.window / 1000000 - 1)) * 1000)`,
 	}, "TestMiniredis/RateIsKept"},
 	{"a time to live in whole seconds of a string", "entries.lua", []string{
 		`integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END)`, `integer(math.max(1, math.floor((last - now) / 1000000)) * 1000)`,
@@ -54,10 +54,10 @@ var flaws = []flaw{
 		`if redis.call('PTTL', limit.key) <= ms then`, `do`,
 	}, "TestExpiryIsNeverBroughtForward"},
 	{"trimming by rank with a time", "sliding_log.lua", []string{
-		`'ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - window)`, `'ZREMRANGEBYRANK', limit.key, 0, integer(now - window)`,
+		`'ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - limit.window)`, `'ZREMRANGEBYRANK', limit.key, 0, integer(now - limit.window)`,
 	}, "TestMiniredis/RateIsKept"},
 	{"trimming what is still seen", "sliding_log.lua", []string{
-		`integer(now - window))`, `integer(now - window + 1))`,
+		`integer(now - limit.window))`, `integer(now - limit.window + 1))`,
 	}, "TestMiniredis/(Model|RateIsKept|RetryAfterIsTight)"},
 	{"members that are times", "sliding_log.lua", []string{
 		`scored[#scored + 1] = integer(unit) .. base`, `scored[#scored + 1] = score`,
@@ -69,24 +69,25 @@ var flaws = []flaw{
 		`CHUNK = 1000`, `CHUNK = 100000`,
 	}, "TestGiveBackRestoresTheKey"},
 	{"tokens rounded down, and the time of the last call forgotten", "bucket.lua", []string{
-		`local wait = math.ceil(missing`, `missing = math.ceil(missing / rule.window) * rule.window
-  local wait = math.ceil(missing`,
+		`local more, body = move(rule, cost * rule.window)
+  return (rule.ends or now) + more, body`, `local missing = math.ceil(((rule.ends or now) - now) * rule.count / rule.window) + cost
+  return now + math.ceil(missing * rule.window / rule.count), ''`,
 	}, "TestMiniredis/RateDoesNotDrift"},
 	{"a denied call that is charged", "frame.lua", []string{
-		`elseif probe(decision) then`, `elseif not probe(decision) then
-    charge(decision)
+		`elseif probe() then`, `elseif not probe() then
+    charge()
   else`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
-		`if not limit.algorithm.probe(limit, now) then
-      allowed = false`, `if limit.algorithm.probe(limit, now) then
-      if limit.cost > 0 and limit.algorithm.charge(limit, decision.base, now) then limit.algorithm.settle(limit, now) end
+		`if not limit.algorithm.probe(limit) then
+      allowed = false`, `if limit.algorithm.probe(limit) then
+      if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit, decision.base) end
     else
       allowed = false`,
-		`status, why = charge(decision)`, `status = DONE`,
+		`status, why = charge()`, `status = DONE`,
 	}, "TestMiniredis/AllOrNothing"},
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
-		`others(limit.algorithm).revert(limit, decision.base)`, `local _ = limit`,
+		`others(limit).revert(limit, decision.base)`, `local _ = limit`,
 	}, "TestTakenBase"},
 	{"a write that stays when a command for another limit fails", "frame.lua", []string{
 		`if ok and result == DONE then
@@ -94,7 +95,7 @@ var flaws = []flaw{
     return ok and DONE or FAILED, result`,
 	}, "TestBucketPermissions"},
 	{"keys that are built in the script", "frame.lua", []string{
-		`key = KEYS[keys]`, `key = KEYS[keys] .. ':log'`,
+		`KEYS[keys + i], ARGV`, `KEYS[keys + i] .. ':log', ARGV`,
 	}, "TestClusterDeclaredKeys/PeekChargesNothing"},
 	{"a retry-after in seconds, whose fraction Redis drops", "frame.lua", []string{
 		`reply[#reply + 1] = rule.retry`, `reply[#reply + 1] = rule.retry / 1000000`,
@@ -103,12 +104,7 @@ var flaws = []flaw{
 		`reply[#reply + 1] = rule.reset`, `reply[#reply + 1] = rule.reset > 0 and rule.reset or nil`,
 	}, "TestMiniredis/PeekChargesNothing"},
 	{"an expiry that decides: a window that ends when its key does", "entries.lua", []string{
-		`if ends > now then
-      entries[#entries + 1]`, `do
-      entries[#entries + 1]`,
-		`if ends > now then
-        entries[1]`, `do
-        entries[1]`,
+		`if ends <= now then`, `if false then`,
 	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},
 }
 

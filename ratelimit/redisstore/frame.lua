@@ -2,26 +2,28 @@
 -- Before it in the script stands make, which makes the algorithm of a place. None of them knows of more than one limit.
 --
 -- KEYS  one for every limit of every decision, in order; those of one decision are distinct
--- ARGV  for every decision
+-- ARGV  the limits that the decisions are on, each once: their number, and for each
+--         algorithm  its place in script.go: 0 sliding-log, 1 bucket, and so on
+--         option     the number that the algorithm takes besides its rules, as its file says; 0 if none
+--         rules      their number, and for each
+--           count      units
+--           window     µs
+--       and for every decision
 --         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged
 --         detail     1 if remaining and reset are wanted, else 0
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
---         at         to give back, when it was charged: µs as a take returned them; else 0
+--         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known
 --         limits     their number, and for each
---           algorithm  its place in script.go: 0 sliding-log, 1 bucket, and so on
+--           limit      its number among those above, from 1: another one for each limit of a decision
 --           cost       units, 0 or more; 0 asks without charging
---           option     the number that the algorithm takes besides its rules, as its file says; 0 if none
---           rules      their number, and for each
---             count      units
---             window     µs
 --
 -- returns integers, for every decision
 --         status     0 denied: nothing is charged
 --                    1 allowed and charged, or given back
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
---         and, if charged, for decisions with a limit whose algorithm does not tell admissions apart by their base
---           at         µs of the server's clock, by which they are given back
+--         and, if charged
+--           at         µs of the server's clock, by which it is given back
 --         and, if charged, for every limit whose algorithm delays calls
 --           delay      µs until the call is to go on
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
@@ -29,60 +31,37 @@
 --           remaining  units that pass now, after this decision (with detail)
 --           reset      µs until the rule has all of its count again (with detail)
 --
--- Time is the server's, read once: everything in this call happens at one instant.
+-- An algorithm is functions of a limit, {option, rules, window, key, cost}, with window the longest of its rules, and a
+-- rule {count, window, retry}. They keep in both what one decision needs, which the next one finds there:
+--
+--   probe(limit)                sets the retry of every rule that denies the cost, and returns whether none does
+--   charge(limit, base)         charges as far as it can be taken back, and returns false, having changed nothing, if the
+--                               base is another admission's. An algorithm whose settle does it all has none
+--   settle(limit, base)         charges, and does what is not taken back
+--   make_others()               makes the functions that few calls need
+--     revert(limit, base)       takes back what charge and settle have done in this decision
+--     discharge(limit, base, at)
+--     describe(limit)           sets the remaining and reset of every rule, as the key now stands
+--
+-- probe is followed by any of the others, in this order, and discharge by describe. probe and describe write nothing.
 
 local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local algorithms = {} -- by place: those that this call needs, for making one costs as much as deciding
-local at, keys = 1, 0 -- of the ARGV and KEYS, how far they are read
-local reply = {}
-
-local function read_limit()
-  local place, rules = ARGV[at], {}
-  local algorithm = algorithms[place] or make(place)
-  algorithms[place], keys = algorithm, keys + 1
-  local limit = {key = KEYS[keys], algorithm = algorithm, cost = ARGV[at + 1] + 0, option = ARGV[at + 2] + 0, rules = rules}
-  local first = at + 4
-  at = first + 2 * ARGV[at + 3]
-  for i = first, at - 1, 2 do
-    rules[#rules + 1] = {count = ARGV[i] + 0, window = ARGV[i + 1] + 0, tag = ARGV[i + 1], retry = 0}
-  end
-  return limit
-end
-
--- read_decision returns the next decision, nil if there is none. It alone asks how far the ARGV are read: the Lua of
--- miniredis lets functions and the text around them see different values of a local once a pcall has caught an error.
-local function read_decision()
-  if at > #ARGV then
-    return nil
-  end
-  local limits, count = {}, ARGV[at + 4] + 0
-  local decision = {
-    back = ARGV[at] == '1', detail = ARGV[at + 1] == '1', base = ARGV[at + 2], at = ARGV[at + 3] + 0, limits = limits, charged = 0,
-    forgetful = false,
-  }
-  at = at + 5
-  for i = 1, count do
-    limits[i] = read_limit()
-    decision.forgetful = decision.forgetful or limits[i].algorithm.forgetful
-  end
-  return decision
-end
-
 -- others returns those functions of an algorithm that few calls need.
-local function others(algorithm)
+local function others(limit)
+  local algorithm = limit.algorithm
   algorithm.others = algorithm.others or algorithm.make_others()
   return algorithm.others
 end
 
-local function probe(decision)
+local decision = {limits = {}} -- the one that is being made
+local reply = {}
+
+local function probe()
   local allowed = true
-  for i = 1, #decision.limits do
+  for i = 1, decision.size do
     local limit = decision.limits[i]
-    if not limit.algorithm.probe(limit, now) then
+    if not limit.algorithm.probe(limit) then
       allowed = false
     end
   end
@@ -90,20 +69,19 @@ local function probe(decision)
 end
 
 -- try charges one limit after the other, and says how many. It stops where the base is another admission's.
-local function try(decision)
-  for i = 1, #decision.limits do
+local function try()
+  for i = 1, decision.size do
     local limit = decision.limits[i]
-    if limit.cost > 0 then
-      if not limit.algorithm.charge(limit, decision.base, now) then
-        return TAKEN
-      end
-      decision.charged = i
+    local charge = limit.algorithm.charge
+    if limit.cost > 0 and charge and not charge(limit, decision.base) then
+      return TAKEN
     end
+    decision.charged = i
   end
-  for i = 1, #decision.limits do
+  for i = 1, decision.size do
     local limit = decision.limits[i]
     if limit.cost > 0 then
-      limit.algorithm.settle(limit, now)
+      limit.algorithm.settle(limit, decision.base)
     end
   end
   return DONE
@@ -111,14 +89,17 @@ end
 
 -- charge charges every limit, or none: not if the base is another admission's, and not if a command fails, where it
 -- returns why.
-local function charge(decision)
-  local ok, result = pcall(try, decision)
+local function charge()
+  decision.charged = 0
+  local ok, result = pcall(try)
   if ok and result == DONE then
     return DONE
   end
   for i = 1, decision.charged do
     local limit = decision.limits[i]
-    others(limit.algorithm).revert(limit, decision.base)
+    if limit.cost > 0 then
+      others(limit).revert(limit, decision.base)
+    end
   end
   if ok then
     return TAKEN
@@ -126,39 +107,42 @@ local function charge(decision)
   return FAILED, result
 end
 
-local function decide(decision)
+local function decide()
   local status, why = DENIED, nil
   if decision.back then
-    for _, limit in ipairs(decision.limits) do
-      others(limit.algorithm).discharge(limit, decision.base, decision.at, now)
+    for i = 1, decision.size do
+      local limit = decision.limits[i]
+      others(limit).discharge(limit, decision.base, decision.at)
     end
     status = DONE
-  elseif probe(decision) then
-    status, why = charge(decision)
+  elseif probe() then
+    status, why = charge()
   end
   if decision.detail and status < TAKEN then
-    for _, limit in ipairs(decision.limits) do
-      others(limit.algorithm).describe(limit, now)
+    for i = 1, decision.size do
+      local limit = decision.limits[i]
+      others(limit).describe(limit)
     end
   end
   return status, why
 end
 
-local function answer(decision, status)
+local function answer(status)
   reply[#reply + 1] = status
-  if status == DONE and decision.forgetful and not decision.back then
+  if status == DONE and not decision.back then
     reply[#reply + 1] = now
-    for _, limit in ipairs(decision.limits) do
+    for i = 1, decision.size do
+      local limit = decision.limits[i]
       if limit.algorithm.delays then
-        reply[#reply + 1] = limit.rules[1].delay or 0
+        reply[#reply + 1] = limit.cost > 0 and limit.rules[1].delay or 0
       end
     end
   end
-  if status ~= DENIED and not (status == DONE and decision.detail) then
+  if status > DONE or status == DONE and not decision.detail then
     return
   end
-  for _, limit in ipairs(decision.limits) do
-    for _, rule in ipairs(limit.rules) do
+  for i = 1, decision.size do
+    for _, rule in ipairs(decision.limits[i].rules) do
       reply[#reply + 1] = rule.retry
       if decision.detail then
         reply[#reply + 1] = rule.remaining
@@ -168,18 +152,63 @@ local function answer(decision, status)
   end
 end
 
-local decision = read_decision()
+-- read_limits returns the limits, and where the decisions begin in ARGV.
+local function read_limits()
+  local read, algorithms, at = {}, {}, 2
+  for i = 1, ARGV[1] + 0 do
+    local place, rules, longest = ARGV[at], {}, 0
+    local algorithm = algorithms[place] or make(place)
+    local limit = {algorithm = algorithm, option = ARGV[at + 1] + 0, rules = rules, window = 0, key = '', cost = 0}
+    local first = at + 3
+    at = first + 2 * ARGV[at + 2]
+    for j = first, at - 1, 2 do
+      local window = ARGV[j + 1] + 0
+      if window > longest then
+        longest = window
+      end
+      rules[#rules + 1] = {count = ARGV[j] + 0, window = window, tag = ARGV[j + 1], retry = 0}
+    end
+    limit.window, read[i], algorithms[place] = longest, limit, algorithm
+  end
+  return read, at
+end
+
+-- read_decision makes the decision at a place in ARGV and in KEYS the one that is being made, and returns the places of the
+-- next. Places are no locals of what calls it, and of a function too: where a pcall has caught an error, the Lua of
+-- miniredis lets the two see different values.
+local function read_decision(limits, at, keys)
+  local size = ARGV[at + 4] + 0
+  decision.back, decision.detail = ARGV[at] == '1', ARGV[at + 1] == '1'
+  decision.base, decision.at, decision.size = ARGV[at + 2], ARGV[at + 3], size
+  at = at + 5
+  for i = 1, size do
+    local limit = limits[ARGV[at] + 0]
+    limit.key, limit.cost = KEYS[keys + i], ARGV[at + 1] + 0
+    for j = 1, #limit.rules do
+      limit.rules[j].retry = 0
+    end
+    decision.limits[i] = limit
+    at = at + 2
+  end
+  return at, keys + size
+end
+
+local limits, at = read_limits()
+local keys
+at, keys = read_decision(limits, at, 0)
 if at > #ARGV then
-  local status, why = decide(decision)
+  local status, why = decide()
   if status == FAILED then
     return type(why) == 'table' and why or {err = why}
   end
-  answer(decision, status)
+  answer(status)
   return reply
 end
-while decision do
-  local ok, status = pcall(decide, decision)
-  answer(decision, ok and status or FAILED)
-  decision = read_decision()
+while true do
+  local ok, status = pcall(decide)
+  answer(ok and status or FAILED)
+  if at > #ARGV then
+    return reply
+  end
+  at, keys = read_decision(limits, at, keys)
 end
-return reply

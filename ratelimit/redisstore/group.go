@@ -117,7 +117,7 @@ func rank(err error) int {
 // merge is the verdict on d of the verdicts of its groups.
 func merge(d decision, groups []group, verdicts []verdict, answer status) verdict {
 	v := verdict{status: answer}
-	if answer == done && d.forgets() {
+	if answer == done && d.dates() {
 		v.ats = make([]int64, len(d.requests))
 		for i, g := range groups {
 			for _, at := range g {

@@ -3,67 +3,46 @@
 --   letter  q
 --   option  to take, how long the call may be delayed: µs; to give back, how long it was told to be
 --   ends    when the queue is free, rounded up to µs
---   body    empty, or <early>/<count>: it is free early/count µs before ends. Of another count, early is of no use
+--   body    empty, or what fraction.lua says, in steps of 1 µs
 --
 -- A permit takes window/count to drain, 1 µs or more. All is counted in units of 1 µs/count, as in bucket.lua. A call
 -- goes on at ends, as far as that is to come, and is denied if that is later than it may be delayed. The limit has one rule.
 --
 -- What is given back is free again where no later call has been told to go on behind it; else the gap stays.
 
-local function early(entry, rule)
-  local units, count = string.match(entry.body, '^(%d+)/(%d+)$')
-  if units and tonumber(count) == rule.count then
-    return tonumber(units)
-  end
-  return 0
+local function delay(rule)
+  return rule.ends and rule.ends - now or 0
 end
 
-local function made(ends, units, rule)
-  local body = ''
-  if units > 0 then
-    body = integer(units) .. '/' .. integer(rule.count)
-  end
-  return {ends = ends, body = body}
-end
-
-local function delay(entry, now)
-  return entry and entry.ends - now or 0
-end
-
-local function ask(entry, rule, cost, now, most)
+local function ask(rule, cost, most)
   if cost > rule.count then
     return -1
   end
-  local wait = delay(entry, now)
+  local wait = delay(rule)
   if wait > most then
     return wait - most
   end
   return 0, wait
 end
 
-local function charge(entry, rule, cost, now)
-  local ahead = cost * rule.window
-  if entry then
-    ahead = ahead + (entry.ends - now) * rule.count - early(entry, rule)
-  end
-  local wait = math.ceil(ahead / rule.count)
-  return made(now + wait, wait * rule.count - ahead, rule)
+local function charge(rule, cost)
+  local more, body = move(rule, cost * rule.window)
+  return (rule.ends or now) + more, body
 end
 
-local function back(entry, rule, cost, at, now, delayed)
-  local units = cost * rule.window + early(entry, rule)
-  local whole = math.floor(units / rule.count)
-  if entry.ends - whole ~= at + delayed then
-    return entry
+local function back(rule, cost, delayed, at)
+  local more, body = move(rule, -cost * rule.window)
+  if rule.ends + more ~= at + delayed then
+    return rule.ends, rule.body
   end
-  if entry.ends - whole <= now then
+  if rule.ends + more <= now then
     return nil
   end
-  return made(entry.ends - whole, units - whole * rule.count, rule)
+  return rule.ends + more, body
 end
 
-local function describe(entry, rule, now, most)
-  local wait = delay(entry, now)
+local function describe(rule, most)
+  local wait = delay(rule)
   return wait <= most and rule.count or 0, wait
 end
 

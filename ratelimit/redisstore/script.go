@@ -15,8 +15,14 @@ import (
 //go:embed frame.lua
 var frameLua string
 
+//go:embed clock.lua
+var clockLua string
+
 //go:embed integer.lua
 var integerLua string
+
+//go:embed fraction.lua
+var fractionLua string
 
 //go:embed entries.lua
 var entriesLua string
@@ -56,16 +62,17 @@ const (
 // algorithms are the files that the script is made of, each under its place, which returns the algorithm.
 var algorithms = []struct {
 	lua       string
-	remembers bool                       // every admission by its base
+	remembers bool                       // every admission, by its base
+	dates     bool                       // what is given back is found by when it was charged
 	option    func(*store.Request) int64 // what the file takes for a limit's option; nil for none
 }{
 	atSlidingLog:     {lua: slidingLogLua, remembers: true},
-	atBucket:         {lua: bucketLua, option: burst},
-	atFixedWindow:    {lua: fixedWindowLua, option: func(req *store.Request) int64 { return int64(req.Start) }},
-	atSlidingWindow:  {lua: slidingWindowLua, option: segments},
-	atCompactLog:     {lua: compactLogLua, remembers: true},
-	atIntervalBucket: {lua: intervalBucketLua, option: burst},
-	atQueue:          {lua: queueLua, option: mostDelay},
+	atBucket:         {lua: bucketLua, dates: true, option: burst},
+	atFixedWindow:    {lua: fixedWindowLua, dates: true, option: func(req *store.Request) int64 { return int64(req.Start) }},
+	atSlidingWindow:  {lua: slidingWindowLua, dates: true, option: segments},
+	atCompactLog:     {lua: compactLogLua, remembers: true, dates: true},
+	atIntervalBucket: {lua: intervalBucketLua, dates: true, option: burst},
+	atQueue:          {lua: queueLua, dates: true, option: mostDelay},
 }
 
 func burst(req *store.Request) int64 { return req.Burst }
@@ -117,6 +124,9 @@ func segments(req *store.Request) int64 {
 // nothing.
 func remembers(req *store.Request) bool { return algorithms[place(req)].remembers }
 
+// dates says whether the script has to be told when the request was charged, to give back that and nothing else.
+func dates(req *store.Request) bool { return algorithms[place(req)].dates }
+
 // script is a Lua script, and the first words of the commands that run it: the one by the name under which Redis
 // caches it, the other with its text.
 type script struct {
@@ -137,7 +147,7 @@ func newScript(text string) script {
 // the others would cost more than deciding.
 func assemble() string {
 	var b strings.Builder
-	b.WriteString(integerLua + "local function entries(letter, steps)\n" + entriesLua + "end\nlocal function make(place)\n")
+	b.WriteString(clockLua + integerLua + fractionLua + "local function entries(letter, steps)\n" + entriesLua + "end\nlocal function make(place)\n")
 	for at, algorithm := range algorithms {
 		fmt.Fprintf(&b, "if place == '%d' then\n%send\n", at, algorithm.lua)
 	}

@@ -7,40 +7,39 @@
 -- A rule (count, window) sees the units with score > now - window, those later than now too: where the clock was
 -- set back, no capacity comes of it. It denies a cost if the unit at rank count - cost + 1 from the newest is one
 -- of them: that unit must leave the window first.
---
--- The functions take a limit: {key, cost, rules}, a rule being {count, window}, windows in µs. probe writes nothing;
--- charge, settle and discharge write in this order.
 
 local CHUNK = 1000 -- members of one ZADD or ZREM: unpack has a limit
 local SLACK = 1000 -- ms that a key outlives its newest unit's last window
 
+local score = integer(now)
+
 local function newest(key, rank)
-  return tonumber(redis.call('ZRANGE', key, -rank, -rank, 'WITHSCORES')[2])
+  local place = integer(-rank)
+  return tonumber(redis.call('ZRANGE', key, place, place, 'WITHSCORES')[2])
 end
 
--- probe sets the retry (µs; 0 allowed, -1 never) of every rule, and full: the set has more units than the largest
--- count needs once the cost is charged. It returns whether every rule allows the cost.
-local function probe(limit, now)
-  local allowed, absent = true, math.huge
+-- probe finds out, too, whether the set is full: it has as many units as the largest count needs once the cost is charged.
+local function probe(limit)
+  local cost, allowed, full = limit.cost, true, true
+  if cost == 0 then
+    return true
+  end
+  local units = redis.call('ZCARD', limit.key)
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    local rank = rule.count - limit.cost + 1
-    rule.retry = 0
-    if limit.cost > 0 and rank < 1 then
-      rule.retry = -1
-    elseif limit.cost > 0 and rank < absent then
-      local score = newest(limit.key, rank)
-      if not score then
-        absent = rank -- the set is smaller: no older unit need be asked for
-      elseif score > now - rule.window then
-        rule.retry = score + rule.window - now
+    local rank = rule.count - cost + 1
+    if rank < 1 then
+      rule.retry, allowed = -1, false
+    elseif rank > units then
+      full = false
+    else
+      local leaves = newest(limit.key, rank) + rule.window
+      if leaves > now then
+        rule.retry, allowed = leaves - now, false
       end
     end
-    if rule.retry ~= 0 then
-      allowed = false
-    end
   end
-  limit.full = absent == math.huge
+  limit.full = full
   return allowed
 end
 
@@ -55,10 +54,10 @@ local function remove(limit, base, from)
   end
 end
 
--- charge adds the cost's units and returns true; where another admission has the same base it changes nothing and
--- returns false. That admission holds units 0, 1, … up to its cost, so those that were added are the last ones.
-local function charge(limit, base, now)
-  local score, cost = integer(now), limit.cost
+-- charge adds the cost's units. An admission of the same base holds units 0, 1, … up to its cost, so those that were added
+-- beside it are the last ones.
+local function charge(limit, base)
+  local cost = limit.cost
   local added = redis.call('ZADD', limit.key, 'NX', score, base)
   for first = 1, cost - 1, CHUNK do
     local scored = {}
@@ -77,16 +76,11 @@ end
 
 -- settle drops what no rule sees any more, where there is enough of it, and puts off the key's expiry if it is near. It never
 -- brings it forward: a call of shorter windows, or of a clock that was set back, leaves what longer ones still need.
-local function settle(limit, now)
-  local window = 0
-  for i = 1, #limit.rules do
-    local rule = limit.rules[i]
-    window = math.max(window, rule.window)
-  end
+local function settle(limit)
   if limit.full then
-    redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - window))
+    redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - limit.window))
   end
-  local ms = math.ceil(window / 1000)
+  local ms = math.ceil(limit.window / 1000)
   if redis.call('PTTL', limit.key) <= ms then
     redis.call('PEXPIRE', limit.key, integer(ms + SLACK))
   end
@@ -98,8 +92,7 @@ local function others()
     remove(limit, base, 0)
   end
 
-  -- describe sets remaining and reset (µs) of every rule, as the key now stands.
-  local function describe(limit, now)
+  local function describe(limit)
     local last = newest(limit.key, 1)
     for _, rule in ipairs(limit.rules) do
       rule.remaining, rule.reset = rule.count, 0

@@ -13,20 +13,20 @@ local function length_of(rule, segments)
   return math.ceil(rule.window / segments)
 end
 
--- leaves returns when the sub-window that holds now has left the window.
-local function leaves(now, length, segments)
-  return now - now % length + (segments + 1) * length
+-- leaves returns when the sub-window that holds a time has left the window.
+local function leaves(time, length, segments)
+  return time - time % length + (segments + 1) * length
 end
 
--- read adds the entry's units to a table by how many sub-windows they are older than the one that leaves at ends.
-local function read(entry, ends, length, segments)
+-- read returns the units of a rule's entry by how many sub-windows they are older than the one that leaves at ends.
+local function read(rule, ends, length, segments)
   local units = {}
   for age = 0, segments do
     units[age] = 0
   end
-  if entry then
-    local age = (ends - entry.ends) / length
-    for number in string.gmatch(entry.body .. ',', '(%d*),') do
+  if rule.ends then
+    local age = (ends - rule.ends) / length
+    for number in string.gmatch(rule.body .. ',', '(%d*),') do
       if age <= segments then
         units[age] = tonumber(number) or 0
       end
@@ -36,7 +36,7 @@ local function read(entry, ends, length, segments)
   return units
 end
 
--- made returns the entry of such a table, nil if it is empty.
+-- made returns the ends and body of an entry of such a table, nil if it is empty.
 local function made(units, ends, length, segments)
   local first, last
   for age = 0, segments do
@@ -51,19 +51,19 @@ local function made(units, ends, length, segments)
   for age = first, last do
     parts[#parts + 1] = units[age] > 0 and integer(units[age]) or ''
   end
-  return {ends = ends - first * length, body = table.concat(parts, ',')}
+  return ends - first * length, table.concat(parts, ',')
 end
 
-local function ask(entry, rule, cost, now, segments)
+local function ask(rule, cost, segments)
   local room = rule.count - cost
   if room < 0 then
     return -1
   end
-  if not entry then
+  if not rule.ends then
     return 0
   end
-  local length, ends = length_of(rule, segments), entry.ends
-  for number in string.gmatch(entry.body .. ',', '(%d*),') do
+  local length, ends = length_of(rule, segments), rule.ends
+  for number in string.gmatch(rule.body .. ',', '(%d*),') do
     room = room - (tonumber(number) or 0)
     if ends <= now then
       return 0
@@ -76,40 +76,46 @@ local function ask(entry, rule, cost, now, segments)
   return 0
 end
 
-local function charge(entry, rule, cost, now, segments)
+local function charge(rule, cost, segments)
   local length = length_of(rule, segments)
   local mine = leaves(now, length, segments)
-  local ends = entry and math.max(entry.ends, mine) or mine
-  local units = read(entry, ends, length, segments)
+  if rule.ends == mine then -- most calls meet others in their sub-window
+    local newest, older = string.match(rule.body, '^(%d+)([%d,]*)$')
+    if newest then
+      return mine, integer(newest + cost) .. older
+    end
+  end
+  local ends = math.max(rule.ends or mine, mine)
+  local units = read(rule, ends, length, segments)
   local age = math.min((ends - mine) / length, segments)
   units[age] = units[age] + cost
   return made(units, ends, length, segments)
 end
 
-local function back(entry, rule, cost, at, now, segments)
+local function back(rule, cost, segments, at)
   local length = length_of(rule, segments)
   local mine = leaves(at, length, segments)
-  local age = (entry.ends - mine) / length
-  local units = read(entry, entry.ends, length, segments)
+  local age = (rule.ends - mine) / length
+  local units = read(rule, rule.ends, length, segments)
   if mine <= now or not units[age] then
-    return entry
+    return rule.ends, rule.body
   end
   units[age] = math.max(0, units[age] - cost)
-  return made(units, entry.ends, length, segments)
+  return made(units, rule.ends, length, segments)
 end
 
-local function describe(entry, rule, now, segments)
-  if not entry then
+local function describe(rule, segments)
+  if not rule.ends then
     return rule.count, 0
   end
-  local length, ends, room = length_of(rule, segments), entry.ends, rule.count
-  for number in string.gmatch(entry.body .. ',', '(%d*),') do
+  local length, ends, room = length_of(rule, segments), rule.ends, rule.count
+  for number in string.gmatch(rule.body .. ',', '(%d*),') do
     if ends > now then
       room = room - (tonumber(number) or 0)
     end
     ends = ends - length
   end
-  return math.max(0, room), entry.ends - now
+  return math.max(0, room), rule.ends - now
 end
 
 return entries('w', {ask = ask, charge = charge, back = back, describe = describe, apart = true})

@@ -125,7 +125,7 @@ func (d *decision) outcome(v verdict) store.Outcome {
 	}
 	if out.Allowed {
 		out.Receipt = store.Receipt{Requests: d.requests, ID: d.base}
-		if d.forgets() {
+		if d.dates() {
 			out.Receipt.Charges = make([]store.Charge, len(d.requests))
 			for i := range out.Receipt.Charges {
 				out.Receipt.Charges[i].At = v.at
@@ -210,14 +210,15 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 				continue
 			}
 			delay := int64(0)
-			if !remembers(&req) && i < len(receipt.Charges) {
+			if dates(&req) && i < len(receipt.Charges) {
 				c := &receipt.Charges[i]
-				if c.GivenBack.Swap(true) {
-					continue
+				if !remembers(&req) {
+					if c.GivenBack.Swap(true) {
+						continue
+					}
+					part.charges = append(part.charges, c)
 				}
-				part.at = c.At
-				part.charges = append(part.charges, c)
-				delay = c.Delay
+				part.at, delay = c.At, c.Delay
 			}
 			part.requests = append(part.requests, req)
 			part.delays = append(part.delays, delay)
