@@ -23,7 +23,8 @@
 //	method   code.function.name     what was called: "orders.Orders.Create"
 //	result   rate_limiting.result   acquired, rejected, canceled or error
 //	mode     rate_limiting.mode     enforce
-//	source   rate_limiting.source   who decided: store, local (this process alone) or fallback (nobody, as onfail=open says)
+//	source   rate_limiting.source   who decided: store, cache (what this process remembers of the store), local (this
+//	                                process alone) or fallback (nobody, as onfail=open says)
 //	error    error.type             why not, where the result is error; what kind of error
 //
 // A call counts in requests for each of its limits: as acquired for all of them if it may proceed; if not, as rejected for those

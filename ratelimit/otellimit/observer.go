@@ -104,7 +104,7 @@ func (o *Observer) countLease(ctx context.Context, p *rules.Policy, l *ratelimit
 // countStore counts what the store could not decide, and who has decided that in its place.
 func (o *Observer) countStore(ctx context.Context, d *ratelimit.Decision, err error) {
 	for i := range d.Limits {
-		if l := &d.Limits[i]; l.Source != ratelimit.SourceStore {
+		if l := &d.Limits[i]; l.Source == ratelimit.SourceLocal || l.Source == ratelimit.SourceOpen {
 			o.fallbacks.Add(ctx, 1, o.sets.of(limitKey(d.Policy, l, none)).add...)
 		}
 	}

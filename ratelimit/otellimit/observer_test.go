@@ -160,6 +160,31 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+func TestSources(t *testing.T) {
+	for source, want := range map[ratelimit.Source]string{
+		ratelimit.SourceStore: `
+			requests mode=enforce policy=Create result=acquired source=store = 1`,
+		ratelimit.SourceCache: `
+			requests mode=enforce policy=Create result=acquired source=cache = 1`,
+		ratelimit.SourceLocal: `
+			requests mode=enforce policy=Create result=acquired source=local = 1
+			fallbacks mode=enforce policy=Create source=local = 1`,
+		ratelimit.SourceOpen: `
+			requests mode=enforce policy=Create result=acquired source=fallback = 1
+			fallbacks mode=enforce policy=Create source=fallback = 1`,
+	} {
+		t.Run(source.String(), func(t *testing.T) {
+			m := newMeter(t)
+			m.Observe(alice(), &ratelimit.Decision{
+				Policy: policy(per(rules.User, 1, time.Minute)), Allowed: true, Limits: []ratelimit.LimitDecision{{Source: source, Allowed: true}},
+			}, nil)
+			if diff := cmp.Diff(lines(want+"\ncheck.duration result=acquired = 1 times"), m.page(t)); diff != "" {
+				t.Errorf("metrics (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestLeasesAreThoseOfCallsThatRun(t *testing.T) {
 	m := newMeter(t)
 	limiter, _ := ratelimittest.New(ratelimit.WithObserver(m))
