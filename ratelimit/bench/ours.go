@@ -45,12 +45,19 @@ func key(id int) string { return "rl:user=" + strconv.Itoa(id) + ":orders.Orders
 func redisTake(algorithm rules.Algorithm, rules []rules.Rule) open {
 	return func(l *lab) (call, error) {
 		s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
-		return take(s, asks(algorithm, rules)), err
+		return take(context.Background(), s, asks(algorithm, rules)), err
 	}
 }
 
-func take(s store.Store, asks [][]store.Request) call {
-	ctx := context.Background()
+// redisRequest asks the Redis store within a context that can be cancelled, as those of requests are.
+func redisRequest(l *lab) (call, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.Cleanup(cancel)
+	s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+	return take(ctx, s, asks(compactLog, twoRules)), err
+}
+
+func take(ctx context.Context, s store.Store, asks [][]store.Request) call {
 	outcomes := sync.Pool{New: func() any { return new(store.Outcome) }}
 	return func(id int) error {
 		out := outcomes.Get().(*store.Outcome)
@@ -61,7 +68,7 @@ func take(s store.Store, asks [][]store.Request) call {
 
 // memTake asks the store in the process.
 func memTake(*lab) (call, error) {
-	return take(memstore.New(), asks(rules.GCRA, twoRules[1:])), nil
+	return take(context.Background(), memstore.New(), asks(rules.GCRA, twoRules[1:])), nil
 }
 
 // bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.
@@ -74,7 +81,7 @@ func bareEvalsha(l *lab) (call, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if err := take(s, asks(compactLog, twoRules))(0); err != nil {
+	if err := take(ctx, s, asks(compactLog, twoRules))(0); err != nil {
 		return nil, err
 	}
 	base := -1

@@ -7,6 +7,7 @@ var table = []row{
 	{"two-rule compact-log / one-rule fixed window through rueidis", "compact-log", "rueidis", perSecond, 2, 3},
 	{"two-rule compact-log / empty EVALSHA through AutoPipeline", "compact-log", "empty AutoPipeline", perSecond, 0.7, 1},
 	{"one caller, p50 / bare EVALSHA of the same script", "compact-log alone", "bare EVALSHA alone", nanos, 1.15, 1.05},
+	{"the same within a context that can be cancelled", "compact-log request", "bare EVALSHA alone", nanos, 0, 0},
 	{"denied hot key (deny cache) / redis_rate", "", "redis_rate", perSecond, 100, 1000},
 	{"allowed hot global with prefetch / redis_rate", "", "redis_rate", perSecond, 50, 500},
 	{"bytes per logged call, sliding-log / UUID members", "sliding-log bytes", "UUID members bytes", bytes, 0.5, 0.25},
@@ -30,11 +31,12 @@ var table = []row{
 
 // contestants are all that rows compare, by name.
 var contestants = map[string]prepare{
-	"sliding-log":       together(64, redisTake(slidingLog, twoRules)),
-	"compact-log":       together(64, redisTake(compactLog, twoRules)),
-	"fixed-window":      together(64, redisTake(fixedWindow, twoRules[1:])),
-	"compact-log calls": together(1, redisTake(compactLog, twoRules)),
-	"compact-log alone": alone(redisTake(compactLog, twoRules)),
+	"sliding-log":         together(64, redisTake(slidingLog, twoRules)),
+	"compact-log":         together(64, redisTake(compactLog, twoRules)),
+	"fixed-window":        together(64, redisTake(fixedWindow, twoRules[1:])),
+	"compact-log calls":   together(1, redisTake(compactLog, twoRules)),
+	"compact-log alone":   alone(redisTake(compactLog, twoRules)),
+	"compact-log request": alone(redisRequest),
 
 	"redis_rate":           together(64, redisRate(1)),
 	"redis_rate two calls": together(64, redisRate(2)),

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,19 +25,30 @@ const (
 // lane decides for callers who come while others are served: their decisions queue, and the next ride has all of them.
 // Whoever comes to an empty lane goes at once. Nothing waits for company.
 type lane struct {
-	store *Store
-	most  int // decisions of a ride
+	store  *Store
+	most   int  // decisions of a ride
+	prompt bool // the client gives up on a server no later than a budget ends
 
 	mu    sync.Mutex
 	queue []*rider
 	aloft int // rides on their way that somebody waits for
 }
 
+func newLane(s *Store) *lane {
+	l := &lane{store: s, most: s.most}
+	if c, ok := s.client.(*redis.Client); ok {
+		o := c.Options()
+		l.prompt = o.ContextTimeoutEnabled || o.ReadTimeout > 0 && o.ReadTimeout <= s.budget
+	}
+	return l
+}
+
 // rider is one caller's decision, on its way through a lane.
 type rider struct {
 	decision
 	ctx      context.Context
-	deadline time.Time
+	budget   time.Time // when it ends
+	deadline time.Time // when it or the context ends
 
 	state  atomic.Int32
 	ride   *ride         // that it is on; under the lane's mu
@@ -65,11 +77,11 @@ var riders = sync.Pool{New: func() any {
 // newRider makes a rider whose budget begins now.
 func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
 	r := riders.Get().(*rider)
-	r.decision, r.ctx, r.deadline = d, ctx, time.Now().Add(budget)
+	r.decision, r.ctx, r.budget = d, ctx, time.Now().Add(budget)
+	r.deadline = r.budget
 	if end, ok := ctx.Deadline(); ok && end.Before(r.deadline) {
 		r.deadline = end
 	}
-	r.timer.Reset(budget)
 	return r
 }
 
@@ -95,11 +107,20 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 		case v.status == failed && !r.alone:
 			alone = true
 		case v.status != taken:
-			*out = r.outcome(v)
+			r.answer(v, out)
 			r.free()
 			return nil
 		}
 	}
+}
+
+// answer is the verdict as the store's answer, in the memory that out has.
+func (r *rider) answer(v verdict, out *store.Outcome) {
+	if n := countRules(r.requests); v.rules == nil {
+		v.rules = slices.Grow(out.Rules[:0], n)[:n]
+		clear(v.rules)
+	}
+	*out = r.outcome(v)
 }
 
 // decide sends the rider along the lane, alone if it is to be, and returns its answer. After an error it may still be on a ride, and
@@ -107,7 +128,14 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 	r.ride = nil
 	r.state.Store(queued)
-	l.enter(r, alone)
+	ride := l.enter(r, alone)
+	if ride != nil && l.prompt && r.ctx.Done() == nil {
+		return l.drive(ride, r)
+	}
+	if ride != nil {
+		go l.run(ride)
+	}
+	r.timer.Reset(time.Until(r.budget))
 	select {
 	case <-r.landed:
 		return r.verdict, r.err
@@ -137,42 +165,61 @@ func (r *rider) leave() (sent, ok bool) {
 	}
 }
 
-// enter puts the rider on a ride of its own, or into the queue.
-func (l *lane) enter(r *rider, alone bool) {
+// enter puts the rider into the queue, or on a ride of its own, which it returns.
+func (l *lane) enter(r *rider, alone bool) *ride {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.aloft == aloft && !alone {
 		l.queue = append(l.queue, r)
-		l.mu.Unlock()
-		return
+		return nil
 	}
 	ride := newRide(l)
 	ride.board(r)
-	if alone {
-		ride.released = true
-	} else {
+	ride.released = alone
+	if !alone {
 		l.aloft++
 	}
-	l.mu.Unlock()
-	go l.run(ride)
+	return ride
+}
+
+// drive makes a ride in the goroutine of its only rider, which spares it the way from one to another and back: nothing but the
+// budget, which the client keeps, ends this call.
+func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
+	end := time.AfterFunc(time.Until(r.budget), ride.span.end) // of waiting for a connection
+	ride.fly()
+	end.Stop()
+	if next := l.next(ride); next != nil {
+		go l.run(next)
+	}
+	<-r.landed
+	if errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded) {
+		return verdict{}, expired(r.ctx, ride.call.Sent())
+	}
+	return r.verdict, r.err
 }
 
 // run makes a ride, and then those that the queue has for it.
 func (l *lane) run(r *ride) {
+	deepen()
 	for r != nil {
 		r.fly()
 		r = l.next(r)
 	}
 }
 
+// deepen makes a new goroutine's stack as deep as clients need it while there is nothing on it that would have to be moved.
+//
+//go:noinline
+func deepen() byte {
+	var frame [8 << 10]byte
+	return frame[mostKeys]
+}
+
 // next returns the ride after one that has landed, nil if there is none.
 func (l *lane) next(r *ride) *ride {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	released := r.released
-	if r.arrivals == len(r.riders) { // nobody else knows of it
-		r.free()
-	}
-	if released {
+	if r.released {
 		return nil
 	}
 	return l.follow()
@@ -180,17 +227,20 @@ func (l *lane) next(r *ride) *ride {
 
 // follow puts what queues on a new ride in the place of one, or gives up the place.
 func (l *lane) follow() *ride {
+	if len(l.queue) == 0 {
+		l.aloft--
+		return nil
+	}
 	r := newRide(l)
 	for i, waiting := range l.queue {
 		if !r.boards(waiting) {
-			l.queue = l.queue[:copy(l.queue, l.queue[i:])]
+			l.queue = slices.Delete(l.queue, 0, i)
 			return r
 		}
 	}
 	clear(l.queue)
 	l.queue = l.queue[:0]
 	if len(r.riders) == 0 {
-		r.free()
 		l.aloft--
 		return nil
 	}
@@ -228,37 +278,31 @@ var errOverdue = meaning{class: store.Indeterminate}.fail(errBudget)
 
 // ride is one call of the script on the decisions of several riders.
 type ride struct {
-	lane     *lane
-	call     rediscall.Call
-	span     *span
-	riders   []*rider // those that are loaded stand first
-	keys     int
-	units    int64
-	arrivals int // riders that have their answers
+	lane   *lane
+	call   rediscall.Call
+	span   span
+	riders []*rider // those that are loaded stand first
+	keys   int
+	units  int64
 
 	batch batch // of those that are loaded
 	words []any
 
+	firstRider    [1]*rider // where there is no other, these take no memory of their own
+	firstDecision [1]decision
+	firstWords    [2]any
+
 	// Under the lane's mu.
-	aboard   int  // riders that have not left
-	released bool // its place in the lane is another's
-
-	reporting atomic.Pointer[func(error)]
+	aboard    int         // riders that have not left
+	released  bool        // its place in the lane is another's
+	reporting func(error) // tells the breaker; nil before it may, and once it has
 }
 
-var rides = sync.Pool{New: func() any { return new(ride) }}
-
+// newRide makes a ride. None is used again: hooks of the client may keep its command, which knows it.
 func newRide(l *lane) *ride {
-	r := rides.Get().(*ride)
-	r.lane = l
+	r := &ride{lane: l}
+	r.riders, r.batch = r.firstRider[:0], r.firstDecision[:0]
 	return r
-}
-
-func (r *ride) free() {
-	clear(r.riders)
-	clear(r.batch)
-	*r = ride{riders: r.riders[:0], batch: r.batch[:0]}
-	rides.Put(r)
 }
 
 // boards takes a rider from the queue, and returns false if the ride is full. A rider that has left is passed over.
@@ -277,7 +321,7 @@ func (r *ride) boards(waiting *rider) bool {
 func (r *ride) board(waiting *rider) {
 	waiting.ride = r
 	if len(r.riders) == 0 {
-		r.span = &span{Context: waiting.ctx}
+		r.span.Context = waiting.ctx
 	}
 	r.span.include(waiting.deadline)
 	r.riders = append(r.riders, waiting)
@@ -297,29 +341,34 @@ func (d *decision) units() int64 {
 
 // fly decides for all riders that do not leave before.
 func (r *ride) fly() {
-	report, err := r.lane.store.permit()
+	s := r.lane.store
+	report, err := s.permit()
 	if err != nil {
 		r.land(nil, err)
 		return
 	}
-	r.reporting.Store(&report)
-	s := r.lane.store
+	r.lane.mu.Lock()
+	r.reporting = report
+	r.lane.mu.Unlock()
 	r.call.Package, r.call.Client, r.call.Cargo = "redisstore", s.client, r
 	r.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
-	r.call.Words = make([]any, 2, 3)
-	reply, err := r.call.Run(r.span)
+	r.call.Words = r.firstWords[:]
+	reply, err := r.call.Run(&r.span)
 	var verdicts []verdict
 	if err == nil {
 		verdicts, err = r.batch.decode(reply)
 	}
+	r.lane.mu.Lock()
 	r.report(err)
+	r.lane.mu.Unlock()
 	r.land(verdicts, err)
 }
 
-// report tells the breaker what became of the ride, the first time.
+// report tells the breaker what became of the ride, the first time. The lane's mu is held.
 func (r *ride) report(err error) {
-	if report := r.reporting.Swap(nil); report != nil {
-		(*report)(err)
+	if r.reporting != nil {
+		r.reporting(err)
+		r.reporting = nil
 	}
 }
 
@@ -366,7 +415,6 @@ func (r *ride) land(verdicts []verdict, err error) {
 		if i < len(verdicts) {
 			rider.verdict = verdicts[i]
 		}
-		r.arrivals++
 		rider.landed <- struct{}{}
 	}
 }
@@ -428,6 +476,9 @@ func (s *span) Err() error {
 func (s *span) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
 	s.ended = true
 	if s.done != nil {
 		close(s.done)

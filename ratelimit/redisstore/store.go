@@ -58,7 +58,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		}
 	}
 	if s.group == nil && s.most > 1 {
-		s.lane = &lane{store: s, most: s.most}
+		s.lane = newLane(s)
 	}
 	return s, nil
 }
