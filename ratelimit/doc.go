@@ -56,4 +56,19 @@
 // Each limit says what happens then (its [rules.OnFail]): this process decides alone at its share of the count, the call
 // passes, or the call fails with [ErrUnavailable]. A store that is misconfigured fails every call with [ErrMisconfigured]
 // whatever the limits say. The limiter logs once when it starts deciding without its store, and once when the store is back.
+//
+// A process that decides alone takes its share of each count and burst: divided by the instances ([WithInstances], or as many as the store
+// has counted), rounded down, at least 1. All shares together are no more than the count, or, where that is smaller, than the number of
+// instances. A call that costs more than the share takes all of it.
+//
+// Of the share it takes what it knows to be used: what this process itself has let through by the store in the window, where permits of one
+// seventh of it count together with the last of them; and what the store has denied stays denied until the store would have let it pass. It
+// knows so much of 16,384 keys, and of three rules of each. It does not know what other processes have let through, unless the store has denied a
+// call because of it, and nothing of queues. [LimitDecision] says what a decision was made of.
+//
+// In any window, then, the store lets through no more than the count, and each process alone no more than its share, however often the store fails
+// and is back: all of it is twice the count at most, where that is no less than the instances, and no call costs more than a share. When a store
+// fails, it is the count itself for an id whose calls are spread evenly over the instances.
+// What was let through alone is not charged to the store when it is back, which decides by its own counts from then on; it counts when this
+// process has to decide alone again.
 package ratelimit

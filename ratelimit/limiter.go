@@ -19,7 +19,8 @@ import (
 )
 
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
-// use, starts no goroutine that outlives a second, and does not close its store. The zero Limiter is not valid.
+// use, does not close its store, and starts no goroutine but one beside a call now and then, which counts the instances and ends within
+// a second ([WithInstances]). The zero Limiter is not valid.
 type Limiter struct {
 	store       store.Store
 	asked       store.Store // the same, behind what is remembered of its denials

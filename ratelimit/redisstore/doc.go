@@ -31,6 +31,9 @@
 // meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
 // 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided.
 //
+// While the server decides, limiters tell it every few seconds that they are there, in a key such as "rl:instances", so that each can
+// take its share when it does not ([Store.Attend]). Programs that share a prefix on one server count as one fleet, and take smaller shares.
+//
 // # Starting
 //
 // [Store.Check] finds out before the first call what somebody must mend, or had better: ratelimit.Limiter.Check runs it and

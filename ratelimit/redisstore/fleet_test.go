@@ -93,3 +93,19 @@ func TestAttendFails(t *testing.T) {
 		t.Error("Attend at a frozen server = nil, want an error once the context is done")
 	}
 }
+
+// TestAttendPermissions holds that the documented permissions are all that attending needs.
+func TestAttendPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	for want := range 2 { // with EVAL and EVALSHA
+		if n := attend(t, as(t, server, acl), "rl", fmt.Sprint(want)); n != want+1 {
+			t.Errorf("%d members, want %d", n, want+1)
+		}
+	}
+	if got := server.Client(t).Do(context.Background(), "acl", "log").Val(); len(got.([]any)) != 0 {
+		t.Errorf("ACL LOG = %v, want nothing refused", got)
+	}
+	if _, err := as(t, server, acl).Attend(context.Background(), "elsewhere", "me"); classOf(err) != store.Misconfigured {
+		t.Errorf("Attend under a prefix without permission = %v, want an error of class %v", err, store.Misconfigured)
+	}
+}
