@@ -4,40 +4,65 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
 
-// Check asks the store whether it can decide the limits that are prepared, before a call depends on it, and logs what it
+// Check asks the store, and that of the locks where a limit needs it, whether they can decide the limits that are prepared, before a call depends on it, and logs what it
 // finds and how to mend it. Call it once at the start; ratelimitfx does.
 //
 // It returns an error, an [ErrMisconfigured], for what would make calls fail until somebody mends it, and the context's
 // own where ctx is done. A store that cannot be reached is logged and no error: calls are decided as the limits' onfail says, and
-// by the store once it is there. A store that is no [store.Checker] is not asked.
+// by the store once it is there. A store that is no [store.Checker], or no [lock.Checker], is not asked.
 //
 // Where the limiter counts the instances ([WithInstances]), this one is counted from then on.
 func (l *Limiter) Check(ctx context.Context) error {
-	c, ok := l.store.(store.Checker)
-	if !ok {
-		return nil
+	if c, ok := l.store.(store.Checker); ok {
+		findings, err := c.Check(ctx, l.probes())
+		if err := l.checked(ctx, "rate limit store", findings, err); err != nil {
+			return err
+		}
 	}
-	findings, err := c.Check(ctx, l.probes())
+	claims := l.claims()
+	if c, ok := l.locks.(lock.Checker); ok && len(claims) > 0 {
+		findings, err := c.Check(ctx, claims)
+		return l.checked(ctx, "lock store", findings, err)
+	}
+	return nil
+}
+
+// checked logs what the check of a store has found, and returns what Check does of its error.
+func (l *Limiter) checked(ctx context.Context, what string, findings []store.Finding, err error) error {
 	for _, f := range findings {
-		l.log.Log(ctx, f.Level, "rate limit store: "+f.Text)
+		l.log.Log(ctx, f.Level, what+": "+f.Text)
 	}
 	if ended := store.Ended(ctx); ended != nil {
-		return fmt.Errorf("ratelimit: check of the store: %w", ended)
+		return fmt.Errorf("ratelimit: check of the %s: %w", what, ended)
 	}
 	if misconfigured(err) {
 		return fmt.Errorf("ratelimit: %w: %w", ErrMisconfigured, err)
 	}
 	if err != nil {
-		l.log.Warn("rate limit store cannot be checked; until it decides, limits fall back to what their onfail says", "error", err)
-		return nil
+		l.log.Warn(what+" cannot be checked; until it decides, limits fall back to what their onfail says", "error", err)
 	}
-	l.attend(ctx)
 	return nil
+}
+
+// claims are one for each prepared limit that holds something, as probes are for the others.
+func (l *Limiter) claims() []lock.Claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var claims []lock.Claim
+	for key, limit := range l.keys {
+		if limit.Kind.Holds() {
+			claims = append(claims, lock.Claim{Name: key, Limit: limit.Count, Cost: 1})
+		}
+	}
+	slices.SortFunc(claims, func(a, b lock.Claim) int { return strings.Compare(a.Name, b.Name) })
+	return claims
 }
 
 // probes are a request for each prepared limit: under the key of its calls, where all have one, and else under one that no

@@ -71,3 +71,34 @@ func TestCheck(t *testing.T) {
 		t.Errorf("Check with a context that is done = %v, want its error", err)
 	}
 }
+
+// TestCheckOfLocks holds that a check finds the key of a limit that holds something, where another program uses it.
+func TestCheckOfLocks(t *testing.T) {
+	for _, l := range []rules.Limit{{Kind: rules.Lock, Per: rules.PerGlobal}, {Kind: rules.Concurrency, Per: rules.PerGlobal, Count: 3}} {
+		t.Run(l.Kind.String(), func(t *testing.T) {
+			s, server := inRedis(t)
+			limiter := s.limiter(t, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+			g := limiter.Guard(create(l))
+			if err := limiter.Check(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			client, ctx := server.Client(t), context.Background()
+			var key string
+			err := run(g, ctx, func(context.Context) error {
+				for _, held := range client.Keys(ctx, "rl:*global*").Val() {
+					if !strings.HasSuffix(held, ":token") {
+						key = held
+					}
+				}
+				return nil
+			})
+			if err != nil || key == "" {
+				t.Fatalf("Hold = %v, and holds the key %q, want one", err, key)
+			}
+			client.Set(ctx, key, "another program's", 0)
+			if err := limiter.Check(ctx); !errors.Is(err, ratelimit.ErrMisconfigured) || !strings.Contains(err.Error(), key) {
+				t.Errorf("Check = %v, want %v with the key %s", err, ratelimit.ErrMisconfigured, key)
+			}
+		})
+	}
+}

@@ -3,12 +3,14 @@ package lock
 import (
 	"context"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // Store keeps who holds what, and who waits for it. It decides by its own clock, each claim at one instant, and is safe
 // for concurrent use.
 //
-// An error of a store's is a [github.com/rlgen/rlgen/ratelimit/store.Error], or that of a context that is done: the
+// An error of a store's is a [store.Error], or that of a context that is done: the
 // claim may have been met. A store then releases it by itself, as far as it can.
 type Store interface {
 	// Acquire meets c, or says that it cannot be met now. Meeting the same ID again is no second hold: it puts off the
@@ -27,6 +29,12 @@ type Store interface {
 
 	// Join returns a new waiter.
 	Join(ctx context.Context) (Waiter, error)
+}
+
+// Checker is a [Store] that can find out, before anybody depends on it, what would make claims fail.
+type Checker interface {
+	// Check holds none of claims. Its error is a [store.Error], or that of a context that is done.
+	Check(ctx context.Context, claims []Claim) ([]store.Finding, error)
 }
 
 // Claim is one hold, wanted or had.
