@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/bench/orders"
+	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -64,6 +65,18 @@ func take(ctx context.Context, s store.Store, asks [][]store.Request) call {
 		defer outcomes.Put(out)
 		return s.Take(ctx, asks[id], false, out)
 	}
+}
+
+// deniedHotKey asks for one id, of which Redis has denied more, as a limiter does that remembers it.
+func deniedHotKey(l *lab) (call, error) {
+	s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	hot := asks(compactLog, []rules.Rule{{Count: 1, Window: time.Hour}})[:1]
+	hot[0][0].Key += "@hot"
+	one := take(context.Background(), denycache.New(s, nil), hot)
+	return func(int) error { return one(0) }, one(0)
 }
 
 // memTake asks the store in the process.

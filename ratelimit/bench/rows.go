@@ -8,7 +8,8 @@ var table = []row{
 	{"two-rule compact-log / empty EVALSHA through AutoPipeline", "compact-log", "empty AutoPipeline", perSecond, 0.7, 1},
 	{"one caller, p50 / bare EVALSHA of the same script", "compact-log alone", "bare EVALSHA alone", nanos, 1.15, 1.05},
 	{"the same within a context that can be cancelled", "compact-log request", "bare EVALSHA alone", nanos, 0, 0},
-	{"denied hot key (deny cache) / redis_rate", "", "redis_rate", perSecond, 100, 1000},
+	{"denied hot key (deny cache) / redis_rate", "denied hot key", "redis_rate", perSecond, 100, 1000},
+	{"denied hot key (deny cache), allocations", "denied hot key", "", allocsOf, 0.01, 0},
 	{"allowed hot global with prefetch / redis_rate", "", "redis_rate", perSecond, 50, 500},
 	{"bytes per logged call, sliding-log / UUID members", "sliding-log bytes", "UUID members bytes", bytes, 0.5, 0.25},
 	{"bytes per logged call, compact-log", "compact-log bytes", "", bytesOf, 10, 7},
@@ -37,6 +38,8 @@ var contestants = map[string]prepare{
 	"compact-log calls":   together(1, redisTake(compactLog, twoRules)),
 	"compact-log alone":   alone(redisTake(compactLog, twoRules)),
 	"compact-log request": alone(redisRequest),
+
+	"denied hot key": together(64, deniedHotKey),
 
 	"redis_rate":           together(64, redisRate(1)),
 	"redis_rate two calls": together(64, redisRate(2)),
