@@ -23,8 +23,7 @@ type bucket struct {
 type debt struct {
 	window int64 // µs
 	full   int64 // µs, rounded up
-	early  int64 // below count
-	count  int64 // by which early is to be understood
+	fraction
 }
 
 func (b *bucket) reset() { b.debts = b.debts[:0] }
@@ -34,13 +33,11 @@ func (b *bucket) of(now int64, rule rules.Rule) debt {
 	window := rule.Window.Microseconds()
 	for _, d := range b.debts {
 		if d.window == window && d.full > now {
-			if d.count != rule.Count {
-				d.count, d.early = rule.Count, 0
-			}
+			d.fraction = d.fraction.of(rule.Count)
 			return d
 		}
 	}
-	return debt{window: window, full: now, count: rule.Count}
+	return debt{window: window, full: now, fraction: fraction{count: rule.Count}}
 }
 
 func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
@@ -69,10 +66,7 @@ func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remai
 func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64) {
 	for _, rule := range req.Rules {
 		d := b.of(now, rule)
-		missing := (d.full-now)*d.count - d.early + a.cost*d.window
-		wait := (missing + d.count - 1) / d.count
-		d.full, d.early = now+wait, wait*d.count-missing
-		b.set(d)
+		b.set(d.moved(a.cost * d.window))
 	}
 	for _, d := range b.debts {
 		ends = max(ends, d.full)
@@ -88,10 +82,15 @@ func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 		if d.full == now || since > a.cost*d.window/d.count {
 			continue
 		}
-		early := d.early + a.cost*d.window - since*d.count
-		d.full, d.early = d.full-early/d.count, early%d.count
-		b.set(d)
+		b.set(d.moved(since*d.count - a.cost*d.window))
 	}
+}
+
+// moved returns d with more units missing, or fewer below 0.
+func (d debt) moved(units int64) debt {
+	steps, left := d.move(units)
+	d.full, d.fraction = d.full+steps, left
+	return d
 }
 
 // set puts d in the place of the debt of its window.

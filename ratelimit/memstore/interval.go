@@ -19,11 +19,10 @@ type intervalBucket struct {
 
 // gap is what is missing in one rule's bucket, known by its window.
 type gap struct {
-	window int64 // µs
-	start  int64 // µs, when the bucket was last full
-	full   int64 // µs, when it is full again
-	early  int64 // tokens, below count, that the gain at full has no room for
-	count  int64 // by which early is to be understood
+	window   int64 // µs
+	start    int64 // µs, when the bucket was last full
+	full     int64 // µs, when it is full again
+	fraction       // of the gain at full, the tokens that it has no room for
 }
 
 func (b *intervalBucket) reset() { b.gaps = b.gaps[:0] }
@@ -33,25 +32,21 @@ func (b *intervalBucket) of(now int64, rule rules.Rule) gap {
 	window := rule.Window.Microseconds()
 	for _, g := range b.gaps {
 		if g.window == window && g.full > now {
-			if g.count != rule.Count {
-				g.count, g.early = rule.Count, 0
-			}
+			g.fraction = g.fraction.of(rule.Count)
 			return g
 		}
 	}
-	return gap{window: window, start: now, full: now, count: rule.Count}
+	return gap{window: window, start: now, full: now, fraction: fraction{count: rule.Count}}
 }
 
 // gains is how many of them there are after now until the bucket is full.
 func (g *gap) gains(now int64) int64 { return (g.full - now + g.window - 1) / g.window }
 
-func (g *gap) missing(now int64) int64 { return g.gains(now)*g.count - g.early }
-
-// set makes tokens missing at now.
-func (g *gap) set(now, tokens int64) {
-	gains := (tokens + g.count - 1) / g.count
-	g.full += (gains - g.gains(now)) * g.window
-	g.early = gains*g.count - tokens
+// moved returns g with more tokens missing, or fewer below 0.
+func (g gap) moved(tokens int64) gap {
+	steps, left := g.move(tokens)
+	g.full, g.fraction = g.full+steps*g.window, left
+	return g
 }
 
 func (b *intervalBucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
@@ -73,14 +68,12 @@ func (b *intervalBucket) describe(now int64, req *store.Request, rule rules.Rule
 	if g.gains(now) > most/g.count+1 {
 		return 0, micros(g.full - now) // more than a burst is missing: the clock was set back, or the burst was larger
 	}
-	return max(0, most-g.missing(now)), micros(g.full - now)
+	return max(0, most+g.early-g.gains(now)*g.count), micros(g.full - now)
 }
 
 func (b *intervalBucket) charge(now int64, req *store.Request, a admission) (ends int64) {
 	for _, rule := range req.Rules {
-		g := b.of(now, rule)
-		g.set(now, g.missing(now)+a.cost)
-		b.put(g)
+		b.put(b.of(now, rule).moved(a.cost))
 	}
 	for _, g := range b.gaps {
 		ends = max(ends, g.full)
@@ -96,9 +89,8 @@ func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
 			continue
 		}
 		gained := (now-g.start)/g.window - (a.at-g.start)/g.window
-		left := max(0, a.cost-max(0, gained)*g.count)
-		if tokens := g.missing(now) - left; tokens > 0 {
-			g.set(now, tokens)
+		gained = min(max(0, gained), a.cost/g.count+1)
+		if g = g.moved(-max(0, a.cost-gained*g.count)); g.full > now {
 			b.put(g)
 		} else {
 			b.gaps = slices.DeleteFunc(b.gaps, func(other gap) bool { return other.window == g.window })

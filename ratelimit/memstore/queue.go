@@ -41,10 +41,7 @@ func (q *queue) describe(now int64, req *store.Request, rule rules.Rule) (remain
 func (q *queue) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := q.of(now, rule)
-		units := a.cost*d.window + d.early
-		full := d.full - units/d.count
-		if full == a.at+a.delay {
-			d.full, d.early = full, units%d.count
+		if d = d.moved(-a.cost * d.window); d.full == a.at+a.delay {
 			q.set(d)
 		}
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// MaxWindow is the longest window that a store need decide: every time in µs is then exact in a float64, which is
-// what Lua counts in.
-const MaxWindow = 100 * 365 * 24 * time.Hour
+// MaxWindow is the longest window that a store need decide: the longest of a rule.
+const MaxWindow = 366 * 24 * time.Hour
 
 // Validate reports what makes the requests of one call undecidable for any store: a negative cost, no rules, a count or a window
 // out of range, equal keys. The text names no key, for keys hold ids.
@@ -23,9 +22,11 @@ func Validate(requests []Request) error {
 			return fmt.Errorf("limit %d of the call has no rule, want one or more", i+1)
 		}
 		for _, r := range req.Rules {
-			if r.Count < 1 || r.Window < time.Microsecond || r.Window > MaxWindow || r.Window%time.Microsecond != 0 {
-				return fmt.Errorf("limit %d of the call: rule of %d in %v, want 1 or more in whole microseconds, at most %v",
-					i+1, r.Count, r.Window, MaxWindow)
+			if r.Count < 1 || r.Window < time.Microsecond || r.Window%time.Microsecond != 0 {
+				return fmt.Errorf("limit %d of the call: rule of %d in %v, want 1 or more in whole microseconds", i+1, r.Count, r.Window)
+			}
+			if r.Window > MaxWindow {
+				return fmt.Errorf("limit %d of the call: rule of %d in %v, want at most %v: write a shorter window", i+1, r.Count, r.Window, MaxWindow)
 			}
 		}
 		if err := req.validateCounter(); err != nil {

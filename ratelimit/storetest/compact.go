@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -11,32 +10,11 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
-	"github.com/rlgen/rlgen/testdata/traces"
 )
 
 // testCompactTraces replays what explains the sliding log on the compact log: every answer is the same.
 func testCompactTraces(t *testing.T, s Subject) {
-	files, err := fs.Glob(traces.FS, "sliding-log_*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("traces: %d files, error %v", len(files), err)
-	}
-	for _, file := range files {
-		text, err := fs.ReadFile(traces.FS, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases, err := parseTraces(text)
-		if err != nil {
-			t.Fatalf("%s:%v", file, err)
-		}
-		for _, tr := range cases {
-			name := fmt.Sprintf("%s:%d", file, tr.line)
-			t.Run(name, func(t *testing.T) {
-				r := replay{subject: s, prefix: s.Prefix + "compact " + name + ":", file: file}
-				r.run(t, tr.with(rules.CompactLog))
-			})
-		}
-	}
+	replayFiles(t, s, "sliding-log_*.txt", func(tr trace) trace { return tr.with(rules.CompactLog) })
 }
 
 // with is the trace with an algorithm in place of each of its limits'.

@@ -264,6 +264,7 @@ func testInvalid(t *testing.T, s Subject) {
 		"no rules":          s.limitOf("bad", 1),
 		"no count":          s.limitOf("bad", 1, rules.Rule{Window: time.Hour}),
 		"no window":         s.limitOf("bad", 1, rules.Rule{Count: 1}),
+		"more than a year":  s.limitOf("bad", 1, rules.Rule{Count: 1, Window: store.MaxWindow + time.Microsecond}),
 		"parts of a µs":     s.limitOf("bad", 1, rules.Rule{Count: 1, Window: time.Microsecond + 1}),
 		"the same key":      good,
 		"unknown algorithm": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},

@@ -14,7 +14,12 @@ import (
 )
 
 func testTraces(t *testing.T, s Subject) {
-	files, err := fs.Glob(traces.FS, "*.txt")
+	replayFiles(t, s, "*.txt", func(tr trace) trace { return tr })
+}
+
+// replayFiles replays what change makes of the cases of the files that match pattern.
+func replayFiles(t *testing.T, s Subject, pattern string, change func(trace) trace) {
+	files, err := fs.Glob(traces.FS, pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("traces: %d files, error %v", len(files), err)
 	}
@@ -31,7 +36,7 @@ func testTraces(t *testing.T, s Subject) {
 			name := fmt.Sprintf("%s:%d", file, tr.line)
 			t.Run(name, func(t *testing.T) {
 				r := replay{subject: s, prefix: s.Prefix + name + ":", file: file}
-				r.run(t, tr)
+				r.run(t, change(tr))
 			})
 		}
 	}

@@ -32,6 +32,10 @@ type variant struct {
 }
 
 // variants has a line for each. What a line says of them is all that the laws know.
+//
+// A leaky bucket with a wait is none of them, and has tests of its own: one call of a cost waits for what is before it, and as
+// many of cost 1 for each other, so that costs do not add up; what it has not let go on yet is no less than all that remains;
+// and a permit given back leaves a gap where others wait behind it.
 var variants = []variant{
 	{options: "algo=sliding-log", admits: inWindows},
 	{options: "algo=compact-log", admits: inWindows, sameAs: "algo=sliding-log"},
