@@ -4,8 +4,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,15 +29,37 @@ const lease = 30 * time.Second
 type locker struct {
 	name string
 	lock func(name string) (unlock func() error, err error)
+
+	executed *executed // of its client
+	asks     int64     // commands by which one who finds the lock held comes to wait
+}
+
+// executed counts the commands that a client has had an answer to.
+type executed struct{ atomic.Int64 }
+
+func (*executed) DialHook(redis.DialHook) redis.DialHook { return nil }
+
+func (*executed) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook { return nil }
+
+func (e *executed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer e.Add(1)
+		return next(ctx, cmd)
+	}
 }
 
 // lockers are ours and others', all over clients with the same options; those that poll do so every retry.
 func lockers(b *testing.B, retry string, pollBSM, pollRedsync redsync.DelayFunc) []locker {
 	server := redistest.Standalone(b)
-	client := func() *redis.Client { return server.Client(b) }
+	var counts [3]executed
+	client := func(i int) *redis.Client {
+		c := server.Client(b)
+		c.AddHook(&counts[i])
+		return c
+	}
 	ctx := context.Background()
 
-	store, err := redislock.New(client())
+	store, err := redislock.New(client(0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -44,8 +68,8 @@ func lockers(b *testing.B, retry string, pollBSM, pollRedsync redsync.DelayFunc)
 	if err != nil {
 		b.Fatal(err)
 	}
-	obtainer := bsm.New(client())
-	sync := redsync.New(goredis.NewPool(client()))
+	obtainer := bsm.New(client(1))
+	sync := redsync.New(goredis.NewPool(client(2)))
 	return []locker{
 		{"rlgen", func(name string) (func() error, error) {
 			_, hold, err := ours.Lock(ctx, name)
@@ -53,14 +77,14 @@ func lockers(b *testing.B, retry string, pollBSM, pollRedsync redsync.DelayFunc)
 				return nil, err
 			}
 			return hold.Unlock, nil
-		}},
+		}, &counts[0], 2}, // it tries, and then stands in the queue
 		{"bsm" + retry, func(name string) (func() error, error) {
 			l, err := obtainer.Obtain(ctx, name, lease, &bsm.Options{RetryStrategy: strategy(pollBSM)})
 			if err != nil {
 				return nil, err
 			}
 			return func() error { return l.Release(ctx) }, nil
-		}},
+		}, &counts[1], 1},
 		{"redsync" + retry, func(name string) (func() error, error) {
 			opts := []redsync.Option{redsync.WithExpiry(lease), redsync.WithTries(100_000)}
 			if pollRedsync != nil {
@@ -71,7 +95,7 @@ func lockers(b *testing.B, retry string, pollBSM, pollRedsync redsync.DelayFunc)
 				return nil, err
 			}
 			return func() error { _, err := m.Unlock(); return err }, nil
-		}},
+		}, &counts[2], 1},
 	}
 }
 
@@ -143,6 +167,7 @@ func handOver(b *testing.B, l locker, name string) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
+	waits := l.executed.Load() + l.asks
 	got := make(chan time.Time)
 	go func() {
 		next, err := l.lock(name)
@@ -154,7 +179,9 @@ func handOver(b *testing.B, l locker, name string) time.Duration {
 		}
 		got <- at
 	}()
-	time.Sleep(5 * time.Millisecond) // by now it waits
+	for l.executed.Load() < waits {
+		runtime.Gosched()
+	}
 	begin := time.Now()
 	if err := unlock(); err != nil {
 		b.Fatal(err)
