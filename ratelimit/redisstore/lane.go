@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,15 +115,6 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 	}
 }
 
-// answer is the verdict as the store's answer, in the memory that out has.
-func (r *rider) answer(v verdict, out *store.Outcome) {
-	if n := countRules(r.requests); v.rules == nil {
-		v.rules = slices.Grow(out.Rules[:0], n)[:n]
-		clear(v.rules)
-	}
-	*out = r.outcome(v)
-}
-
 // decide sends the rider along the lane, alone if it is to be, and returns its answer. After an error it may still be on a ride, and
 // is not to be used again.
 func (l *lane) decide(r *rider, alone bool) (verdict, error) {
@@ -203,6 +195,7 @@ func (l *lane) run(r *ride) {
 	deepen()
 	for r != nil {
 		r.fly()
+		runtime.Gosched() // those who have their answers may come again
 		r = l.next(r)
 	}
 }
@@ -232,6 +225,8 @@ func (l *lane) follow() *ride {
 		return nil
 	}
 	r := newRide(l)
+	n := min(len(l.queue), l.most)
+	r.riders, r.batch = slices.Grow(r.riders, n), slices.Grow(r.batch, n)
 	for i, waiting := range l.queue {
 		if !r.boards(waiting) {
 			l.queue = slices.Delete(l.queue, 0, i)

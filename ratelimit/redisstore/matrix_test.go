@@ -32,8 +32,10 @@ type row struct {
 var faultMatrix = []row{
 	// Transport and client
 	{fault: "reply lost after execution", invariant: "executed at most once, by all clients; indeterminate", test: "TestLostReply"},
+	{fault: "reply lost of a script that many share", invariant: "executed at most once; indeterminate for each; one failure to the breaker", test: "TestFaultsOfACrowd"},
+	{fault: "one of many who share a script leaves, or fails", invariant: "the others notice nothing; who leaves unsent is not charged", test: "TestLeavingACrowd TestOneOfACrowdFails"},
 	{fault: "reply lost in one slot of several", invariant: "nothing stays charged", test: "TestLostReservation TestLostBucketReservation"},
-	{fault: "pipeline: a reply lost, TRYAGAIN or LOADING first, NOSCRIPT inside", not: "a decision is one command of its own, and no pipeline nor MULTI is ever sent: TestOneCommand"},
+	{fault: "pipeline: a reply lost, TRYAGAIN or LOADING first, NOSCRIPT inside", not: "a decision is one command, of its own or shared, and no pipeline nor MULTI is ever sent: TestOneCommand"},
 	{fault: "server never answers, budget 100 ms", invariant: "calls end with their budget", produce: silentServer},
 	{fault: "context cancelled or past its deadline mid-read", invariant: "returns at once; no goroutine stays", test: "TestFrozenServer"},
 	{fault: "context done before the call", invariant: "nothing is sent", produce: doneContext},

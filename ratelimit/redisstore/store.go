@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -99,7 +100,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 			return err
 		}
 		if v.status != taken {
-			*out = d.outcome(v)
+			d.answer(v, out)
 			return nil
 		}
 	}
@@ -114,31 +115,39 @@ func (s *Store) decide(ctx, limited context.Context, d decision) (verdict, error
 	return f.wait(ctx, limited)
 }
 
-// outcome is a verdict as the store's answer.
-func (d *decision) outcome(v verdict) store.Outcome {
-	out := store.Outcome{Allowed: v.status == done, Rules: v.rules}
-	if out.Rules == nil {
-		out.Rules = make([]store.RuleOutcome, countRules(d.requests))
+// answer writes a verdict as the store's answer, in the memory that out has.
+func (d *decision) answer(v verdict, out *store.Outcome) {
+	rules, charges := v.rules, out.Receipt.Charges[:0]
+	if n := countRules(d.requests); rules == nil {
+		rules = slices.Grow(out.Rules[:0], n)[:n]
+		clear(rules)
 	}
+	*out = store.Outcome{Allowed: v.status == done, Rules: rules}
 	if v.delays != nil {
-		d.delay(out.Rules, v.delays)
+		d.delay(rules, v.delays)
 	}
 	if out.Allowed {
 		out.Receipt = store.Receipt{Requests: d.requests, ID: d.base}
-		if d.dates() {
-			out.Receipt.Charges = make([]store.Charge, len(d.requests))
-			for i := range out.Receipt.Charges {
-				out.Receipt.Charges[i].At = v.at
-				if v.ats != nil {
-					out.Receipt.Charges[i].At = v.ats[i]
-				}
-				if v.delays != nil {
-					out.Receipt.Charges[i].Delay = v.delays[i]
-				}
-			}
-		}
 	}
-	return out
+	if out.Allowed && d.dates() {
+		out.Receipt.Charges = d.charge(v, slices.Grow(charges, len(d.requests))[:len(d.requests)])
+	}
+}
+
+// charge makes charges what the verdict says of each request.
+func (d *decision) charge(v verdict, charges []store.Charge) []store.Charge {
+	for i := range charges {
+		c := &charges[i]
+		c.At, c.Delay = v.at, 0
+		if v.ats != nil {
+			c.At = v.ats[i]
+		}
+		if v.delays != nil {
+			c.Delay = v.delays[i]
+		}
+		c.GivenBack.Store(false)
+	}
+	return charges
 }
 
 // delay sets what the queues among the requests say of the call.
