@@ -135,7 +135,7 @@ func helpCount(s *redislock.Store, args []string) error {
 	}
 	defer log.Close()
 	for done := false; !done; {
-		ctx, hold, err := l.Lock(context.Background(), args[0])
+		ctx, hold, err := lockWithin(countWait, l, args[0])
 		if err != nil {
 			return err
 		}
@@ -149,8 +149,21 @@ func helpCount(s *redislock.Store, args []string) error {
 	return nil
 }
 
+// lockWithin locks name, or fails where that takes longer than wait, which is far more than it takes where all is well.
+func lockWithin(wait time.Duration, l *lock.Locker, name string) (context.Context, *lock.Hold, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	inner, hold, err := l.Lock(ctx, name)
+	if err != nil {
+		cancel()
+		return ctx, nil, fmt.Errorf("lock not had within %v: %w", wait, err)
+	}
+	context.AfterFunc(inner, cancel)
+	return inner, hold, nil
+}
+
 const (
 	countLease = time.Second
+	countWait  = 2 * time.Minute
 	countForm  = "%010d %020d\n"
 )
 
