@@ -325,7 +325,7 @@ local function settle(limit, base)
     end
   else
     local from = limit.start
-    while from <= place and unpack48(text, from, now) <= floor do
+    while floor > 0 and from <= place and unpack48(text, from, now) <= floor do
       from = from + RECORD
     end
     if near then

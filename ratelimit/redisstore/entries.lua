@@ -24,15 +24,6 @@
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
 
--- name gives a rule the name of its entry, and the pattern of what it says.
-local function name(limit, rule)
-  local tag = letter .. rule.tag
-  if steps.apart then
-    tag = tag .. '/' .. integer(limit.option)
-  end
-  rule.name, rule.pattern = tag, tag .. ':(%d+):?(%S*)'
-end
-
 -- sift keeps the entries that are no rule's as limit.others, until they end. A string of anything but entries is another
 -- program's: the server is made to refuse it as it refuses a key of another type.
 local function sift(limit)
@@ -61,10 +52,10 @@ local function load(limit)
     local rule = limit.rules[i]
     local ends, body
     if not rule.name then
-      name(limit, rule)
+      rule.name = letter .. rule.tag .. (steps.apart and '/' .. integer(limit.option) or '')
     end
     if old then
-      ends, body = string.match(old, rule.pattern)
+      ends, body = string.match(old, rule.name .. ':(%d+):?(%S*)')
     end
     if ends then
       rest = rest - #rule.name - #ends - #body - (body == '' and 2 or 3)

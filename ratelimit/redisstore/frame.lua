@@ -142,7 +142,9 @@ local function answer(status)
     return
   end
   for i = 1, decision.size do
-    for _, rule in ipairs(decision.limits[i].rules) do
+    local rules = decision.limits[i].rules
+    for j = 1, #rules do
+      local rule = rules[j]
       reply[#reply + 1] = rule.retry
       if decision.detail then
         reply[#reply + 1] = rule.remaining
