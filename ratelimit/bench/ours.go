@@ -79,9 +79,11 @@ func deniedHotKey(l *lab) (call, error) {
 	return func(int) error { return one(0) }, one(0)
 }
 
-// memTake asks the store in the process.
+// memTake asks the store in the process, for one caller.
 func memTake(*lab) (call, error) {
-	return take(context.Background(), memstore.New(), asks(rules.GCRA, twoRules[1:])), nil
+	s, asks := memstore.New(), asks(rules.GCRA, twoRules[1:])
+	ctx, out := context.Background(), new(store.Outcome)
+	return func(id int) error { return s.Take(ctx, asks[id], false, out) }, nil
 }
 
 // bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.

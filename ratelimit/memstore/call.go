@@ -11,6 +11,7 @@ type call []place
 // place is where the key of a request is.
 type place struct {
 	req   *store.Request
+	hash  uint64 // of its key
 	shard *shard
 	index int // of the shard
 	steps *steps
@@ -19,12 +20,20 @@ type place struct {
 
 // lock locks the shards of all places, each once and in ascending order, so that two calls never wait for each other.
 func (c call) lock() {
+	if len(c) == 1 {
+		c[0].shard.mu.Lock()
+		return
+	}
 	for p := c.next(-1); p != nil; p = c.next(p.index) {
 		p.shard.mu.Lock()
 	}
 }
 
 func (c call) unlock() {
+	if len(c) == 1 {
+		c[0].shard.mu.Unlock()
+		return
+	}
 	for p := c.next(-1); p != nil; p = c.next(p.index) {
 		p.shard.mu.Unlock()
 	}
@@ -59,7 +68,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 func (c call) find(now int64) {
 	for i := range c {
 		p := &c[i]
-		if e := p.shard.entries[p.req.Key]; e != nil && e.expires > now && e.steps == p.steps {
+		if e := p.shard.get(p.hash, p.req.Key); e != nil && e.expires > now && e.steps == p.steps {
 			p.entry = e
 		}
 	}
@@ -133,7 +142,9 @@ func charges(old []store.Charge, n int) []store.Charge {
 	old = old[:n]
 	for i := range old {
 		old[i].At, old[i].Delay = 0, 0
-		old[i].GivenBack.Store(false)
+		if old[i].GivenBack.Load() {
+			old[i].GivenBack.Store(false)
+		}
 	}
 	return old
 }
@@ -160,7 +171,7 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 			}
 			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
 		}
-		if e := p.shard.entries[req.Key]; e != nil && req.Cost > 0 {
+		if e := p.shard.get(p.hash, req.Key); e != nil && req.Cost > 0 {
 			e.giveBack(now, req, a)
 		}
 	}

@@ -7,18 +7,20 @@ const shardCount = 64
 // shard is one part of the keys behind one mutex.
 type shard struct {
 	mu      sync.Mutex
-	entries map[string]*entry
-	all     []*entry // those of entries, in any order
-	hand    int      // where in all the next look is
-	names   uint64   // admissions that it has named
-	spares  []*entry // some that are used no more, for new keys
-	_       [32]byte // two shards share no cache line
+	entries map[uint64]*entry // by the hashes of their keys; the first one of a hash
+	all     []*entry          // all entries, in any order
+	hand    int               // where in all the next look is
+	names   uint64            // admissions that it has named
+	spares  []*entry          // some that are used no more, for new keys
+	_       [32]byte          // two shards share no cache line
 }
 
 // entry is one key: what it holds, by which steps, and when nothing of it counts any more.
 type entry struct {
 	counts
 	key     string
+	hash    uint64
+	next    *entry // of another key of the same hash
 	steps   *steps
 	expires int64 // µs
 }
@@ -32,7 +34,7 @@ func (sh *shard) name(index int) uint64 {
 // charge charges the request at now, and drops a few expired entries, so that what is written pays for what is removed.
 func (p *place) charge(now int64, id uint64, most int) {
 	if p.entry == nil {
-		p.entry = p.shard.fresh(now, p.req.Key, p.steps, most)
+		p.entry = p.shard.fresh(now, p.hash, p.req.Key, p.steps, most)
 	} else if p.shard.names%looksNew == 0 {
 		p.shard.sweep(now, 1)
 	}
@@ -40,20 +42,45 @@ func (p *place) charge(now int64, id uint64, most int) {
 	e.expires = max(e.expires, e.charge(now, p.req, admission{at: now, cost: p.req.Cost, id: id}))
 }
 
+// get returns the entry of a key, nil if there is none.
+func (sh *shard) get(hash uint64, key string) *entry {
+	e := sh.entries[hash]
+	for e != nil && e.key != key {
+		e = e.next
+	}
+	return e
+}
+
+// unlink takes an entry out of those of its hash.
+func (sh *shard) unlink(e *entry) {
+	first := sh.entries[e.hash]
+	switch {
+	case first != e:
+		for first.next != e {
+			first = first.next
+		}
+		first.next = e.next
+	case e.next != nil:
+		sh.entries[e.hash] = e.next
+	default:
+		delete(sh.entries, e.hash)
+	}
+}
+
 // fresh returns an entry of key that holds nothing.
-func (sh *shard) fresh(now int64, key string, steps *steps, most int) *entry {
-	e := sh.entries[key]
+func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most int) *entry {
+	e := sh.get(hash, key)
 	if e == nil {
 		sh.sweep(now, looksNew)
 		if len(sh.all) >= most {
 			sh.evict()
 		}
 		if sh.entries == nil {
-			sh.entries = make(map[string]*entry)
+			sh.entries = make(map[uint64]*entry)
 		}
 		e = sh.spare()
-		e.key = key
-		sh.entries[key] = e
+		e.key, e.hash, e.next = key, hash, sh.entries[hash]
+		sh.entries[hash] = e
 		sh.all = append(sh.all, e)
 	}
 	if e.steps == steps {
@@ -77,7 +104,7 @@ func (sh *shard) sweep(now int64, n int) {
 		if e := sh.all[sh.hand]; e.expires <= now {
 			sh.drop(sh.hand)
 			if len(sh.spares) < mostSpares {
-				e.key = ""
+				e.key, e.next = "", nil
 				sh.spares = append(sh.spares, e)
 			}
 		} else {
@@ -116,7 +143,7 @@ func (sh *shard) evict() {
 // drop removes the entry at a place in all.
 func (sh *shard) drop(at int) {
 	last := len(sh.all) - 1
-	delete(sh.entries, sh.all[at].key)
+	sh.unlink(sh.all[at])
 	sh.all[at], sh.all[last] = sh.all[last], nil
 	sh.all = sh.all[:last]
 }

@@ -42,10 +42,20 @@ var (
 	slidingLogSteps     = newSteps(func() counts { return &slidingLog{} }, true)
 	slidingWindowSteps  = newSteps(func() counts { return &slidingWindow{} }, false)
 	fixedWindowSteps    = newSteps(func() counts { return &fixedWindow{} }, false)
-	bucketSteps         = newSteps(func() counts { return &bucket{} }, false)
+	bucketSteps         = newSteps(newBucket, false)
 	intervalBucketSteps = newSteps(func() counts { return &intervalBucket{} }, false)
 	queueSteps          = newSteps(func() counts { return &queue{} }, false)
 )
+
+// newBucket returns a bucket in one piece with the debt of its first rule, which most have no other than.
+func newBucket() counts {
+	b := new(struct {
+		bucket
+		first [1]debt
+	})
+	b.debts = b.first[:0]
+	return &b.bucket
+}
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
 func stepsOf(req *store.Request) *steps {

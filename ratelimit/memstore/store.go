@@ -63,11 +63,11 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	if err := store.Ended(ctx); err != nil {
 		return err
 	}
-	if err := validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
-	}
 	var room [few]place
 	c := s.call(requests, room[:0])
+	if err := c.validate(requests); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
 	c.lock()
 	c.decide(s.now(), detail, s.most, out)
 	c.unlock()
@@ -87,10 +87,10 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	return nil
 }
 
-func validate(requests []store.Request) error {
-	for i := range requests {
-		if a := requests[i].Algorithm; stepsOf(&requests[i]) == nil {
-			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the store has", i+1, a)
+func (c call) validate(requests []store.Request) error {
+	for i := range c {
+		if c[i].steps == nil {
+			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the store has", i+1, requests[i].Algorithm)
 		}
 	}
 	return store.Validate(requests)
@@ -100,8 +100,9 @@ func validate(requests []store.Request) error {
 func (s *Store) call(requests []store.Request, room call) call {
 	for i := range requests {
 		req := &requests[i]
-		index := int(maphash.String(s.seed, req.Key) % shardCount)
-		room = append(room, place{req: req, shard: &s.shards[index], index: index, steps: stepsOf(req)})
+		hash := maphash.String(s.seed, req.Key)
+		index := int(hash % shardCount)
+		room = append(room, place{req: req, hash: hash, shard: &s.shards[index], index: index, steps: stepsOf(req)})
 	}
 	return room
 }
@@ -111,7 +112,7 @@ func (s *Store) Len() int {
 	n := 0
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
-		n += len(s.shards[i].entries)
+		n += len(s.shards[i].all)
 		s.shards[i].mu.Unlock()
 	}
 	return n
