@@ -183,6 +183,9 @@ func sourceOf(d *ratelimit.Decision, err error) string {
 	case d.Degraded != nil:
 		return "degraded: " + verdict
 	}
+	if len(d.Limits) > 0 && d.Limits[0].Source == ratelimit.SourceCache {
+		return "remembered: " + verdict
+	}
 	return "store: " + verdict
 }
 

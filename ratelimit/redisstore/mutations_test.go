@@ -1,0 +1,135 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// breaks makes TestMutations break the code and run the tests, which takes minutes:
+//
+//	go test ./ratelimit/redisstore -run '^TestMutations$' -v -mutations
+var breaks = flag.Bool("mutations", false, "TestMutations: break the code, and see the tests of faults fail")
+
+// mutation is a mistake that would let a fault do harm, and the test that must fail on code that makes it. Those of the
+// script, such as a time to live that is taken for the clock and a charge before the check, are [flaws].
+type mutation struct {
+	name     string
+	old, new string // in one Go file of mutated packages, once
+	pkg      string // of the test
+	test     string
+}
+
+// mutable are the directories in whose files mutations are made.
+var mutable = []string{".", "../internal/rediscall", ".."}
+
+var mutations = []mutation{
+	{"go-redis sends again by itself, as it does by default",
+		`func (command) NoRetry() bool { return true }`, `func (command) NoRetry() bool { return false }`, ".", "TestLostReply"},
+	{"a call whose answer is lost is sent again",
+		`return meaning{store.Indeterminate, giveUp, ""}
+	case errors.Is(err, context.Canceled)`, `return meaning{store.Unavailable, again, ""}
+	case errors.Is(err, context.Canceled)`, ".", "TestLostReply"},
+	{"what one slot reserved is not given back where another denies",
+		`if status != done || err != nil {`, `if err != nil {`, ".", "TestDeniedAcrossSlots"},
+	{"what one slot reserved is not given back where another's answer is lost",
+		`if status != done || err != nil {`, `if err == nil && status != done {`, ".", "TestLostReservation"},
+	{"what may have been charged is not given back",
+		`return errors.As(f.err, &lost) && lost.Class == store.Indeterminate`, `return false && errors.As(f.err, &lost)`, ".", "TestLostReservation"},
+	{"no breaker",
+		`return c.ConsecutiveFailures >= trip`, `return false`, ".", "TestBreaker"},
+	{"a breaker that a refusal opens",
+		`return err == nil || classIs(err, store.Misconfigured)`, `return err == nil`, ".", "TestBreakerKeepsFromRefusalsAndCallers"},
+	{"NOPERM is taken for a server that is down",
+		`{"NOPERM", meaning{store.Misconfigured, giveUp, grant}}`, `{"NOPERM", meaning{store.Unavailable, giveUp, grant}}`, ".", "TestPermissions"},
+	{"a refusal is open, as its limit's onfail says of a server that is down",
+		`if misconfigured(err) {
+		g.limiter.health.refused`, `if false {
+		g.limiter.health.refused`, "..", "TestOnFail"},
+	{"no script's text after SCRIPT FLUSH",
+		`if m.reaction == load && attempt < attempts {`, `if false {`, ".", "TestLostReply"},
+	{"READONLY is taken for a lost answer",
+		`{"READONLY", meaning{store.Unavailable, again, ""}}`, `{"READONLY", meaning{store.Indeterminate, giveUp, ""}}`, ".", "TestServerStates"},
+	{"a client whose hook panics ends the program",
+		`if p := recover(); p != nil {
+			reply, err`, `if p := any(nil); p != nil {
+			reply, err`, ".", "TestPanickingClient"},
+}
+
+// TestMutations breaks the code in one place at a time and runs the test that is to notice. Without -mutations it holds
+// only that the places are there.
+func TestMutations(t *testing.T) {
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			overlay := m.overlay(t)
+			if !*breaks {
+				return
+			}
+			cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "120s", "-run", "^"+m.test+"$", m.pkg)
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("%s passes, want it to fail:\n%s", m.test, out)
+			case !bytes.Contains(out, []byte("--- FAIL: "+m.test)) && !bytes.Contains(out, []byte("panic: ")):
+				t.Errorf("%s does not run:\n%s", m.test, out)
+			default:
+				t.Logf("%s notices", m.test)
+			}
+		})
+	}
+}
+
+// overlay writes the mutated file, and what go build needs to take it in place of the original.
+func (m *mutation) overlay(t *testing.T) string {
+	t.Helper()
+	path, text := m.find(t)
+	dir := t.TempDir()
+	mutant, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string][]byte{mutant: []byte(strings.Replace(text, m.old, m.new, 1)), overlay: list} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return overlay
+}
+
+// find returns the file in which the old text stands.
+func (m *mutation) find(t *testing.T) (path, text string) {
+	t.Helper()
+	places := 0
+	for _, dir := range mutable {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			bytes, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(bytes), m.old); n > 0 {
+				places += n
+				if path, err = filepath.Abs(file); err != nil {
+					t.Fatal(err)
+				}
+				text = string(bytes)
+			}
+		}
+	}
+	if places != 1 {
+		t.Fatalf("%q stands in %d places, want one: write the mutation anew", m.old, places)
+	}
+	return path, text
+}
