@@ -50,8 +50,6 @@ local function unpack48(text, from, near)
   return near + (ahead + 140737488355328) % 281474976710656 - 140737488355328
 end
 
-local stamp = pack(now)
-
 -- name returns the bytes of a base that its records have.
 local function name(base)
   return string.sub(pack(base + 0), 3)
@@ -287,7 +285,7 @@ local function others()
   return {insert = insert, revert = revert, discharge = discharge, describe = describe}
 end
 
-local insert -- of others
+local stamp, insert -- now as records have it, and a function of others: both once they are needed
 
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
@@ -306,6 +304,7 @@ local function settle(limit, base)
     floor = now - LONGEST
   end
   limit.written = true
+  stamp = stamp or pack(now)
   local added = stamp .. name(base)
   if limit.cost > 1 then
     added = string.rep(added, limit.cost)

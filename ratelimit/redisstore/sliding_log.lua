@@ -11,7 +11,7 @@
 local CHUNK = 1000 -- members of one ZADD or ZREM: unpack has a limit
 local SLACK = 1000 -- ms that a key outlives its newest unit's last window
 
-local score = integer(now)
+local score -- of now, once it is needed
 
 local function newest(key, rank)
   local place = integer(-rank)
@@ -58,6 +58,7 @@ end
 -- beside it are the last ones.
 local function charge(limit, base)
   local cost = limit.cost
+  score = score or integer(now)
   local added = redis.call('ZADD', limit.key, 'NX', score, base)
   for first = 1, cost - 1, CHUNK do
     local scored = {}
