@@ -20,18 +20,33 @@ import (
 //
 // Where the limiter counts the instances ([WithInstances]), this one is counted from then on.
 func (l *Limiter) Check(ctx context.Context) error {
-	if c, ok := l.store.(store.Checker); ok {
-		findings, err := c.Check(ctx, l.probes())
-		if err := l.checked(ctx, "rate limit store", findings, err); err != nil {
-			return err
-		}
+	if err := l.checkRates(ctx); err != nil {
+		return err
 	}
+	return l.checkHolds(ctx)
+}
+
+func (l *Limiter) checkRates(ctx context.Context) error {
+	c, ok := l.store.(store.Checker)
+	if !ok {
+		return nil
+	}
+	findings, failed := c.Check(ctx, l.probes())
+	err := l.checked(ctx, "rate limit store", findings, failed)
+	if failed == nil && err == nil {
+		l.attend(ctx)
+	}
+	return err
+}
+
+func (l *Limiter) checkHolds(ctx context.Context) error {
 	claims := l.claims()
-	if c, ok := l.locks.(lock.Checker); ok && len(claims) > 0 {
-		findings, err := c.Check(ctx, claims)
-		return l.checked(ctx, "lock store", findings, err)
+	c, ok := l.locks.(lock.Checker)
+	if !ok || len(claims) == 0 {
+		return nil
 	}
-	return nil
+	findings, err := c.Check(ctx, claims)
+	return l.checked(ctx, "lock store", findings, err)
 }
 
 // checked logs what the check of a store has found, and returns what Check does of its error.
@@ -58,7 +73,7 @@ func (l *Limiter) claims() []lock.Claim {
 	var claims []lock.Claim
 	for key, limit := range l.keys {
 		if limit.Kind.Holds() {
-			claims = append(claims, lock.Claim{Name: key, Limit: limit.Count, Cost: 1})
+			claims = append(claims, lock.Claim{Name: key.template, Limit: limit.Count, Cost: 1})
 		}
 	}
 	slices.SortFunc(claims, func(a, b lock.Claim) int { return strings.Compare(a.Name, b.Name) })
@@ -74,7 +89,7 @@ func (l *Limiter) probes() []store.Request {
 	for key, limit := range l.keys {
 		switch limit.Kind {
 		case rules.IP, rules.User, rules.Global, rules.Key:
-			probes = append(probes, store.NewRequest(limit, key, 0))
+			probes = append(probes, store.NewRequest(limit, key.template, 0))
 		}
 	}
 	slices.SortFunc(probes, func(a, b store.Request) int {
@@ -83,5 +98,6 @@ func (l *Limiter) probes() []store.Request {
 		}
 		return 1
 	})
+	probes = slices.CompactFunc(probes, func(a, b store.Request) bool { return a.Key == b.Key })
 	return probes
 }
