@@ -16,6 +16,7 @@ var constants = map[any]string{
 	rules.ChargeAlways: "ChargeAlways", rules.ChargeSuccess: "ChargeSuccess", rules.ChargeError: "ChargeError",
 	rules.SlidingLog: "SlidingLog", rules.CompactLog: "CompactLog", rules.SlidingWindow: "SlidingWindow", rules.FixedWindow: "FixedWindow",
 	rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
+	rules.Enforce: "Enforce", rules.Shadow: "Shadow",
 	rules.MissingDeny: "MissingDeny", rules.MissingAllow: "MissingAllow",
 	rules.StartClock: "StartClock", rules.StartFirst: "StartFirst", rules.RefillSmooth: "RefillSmooth", rules.RefillInterval: "RefillInterval",
 	rules.DenyError: "DenyError", rules.DenyZero: "DenyZero",

@@ -24,7 +24,8 @@ type Guard struct {
 	inputs  bool  // the wrapper computes inputs: a directive has by, cost or when
 	waits   bool  // a rate has a wait
 	queues  bool  // and is a queue
-	holding bool  // a limit holds something while the call runs
+	planned []planned
+	holding bool // a limit holds something while the call runs
 	// recovers says that a limit is charged by outcome, of which a panic is one.
 	recovers bool
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
@@ -216,6 +217,9 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			fmt.Errorf("the wrapper gives %d inputs for %d limits, want it generated again", len(in), len(g.limits)))
 	}
 	who := identityFrom(ctx)
+	if err := g.knowPlan(who.plan, in); err != nil {
+		return call{}, err
+	}
 	c := call{
 		requests: make([]store.Request, 0, len(g.limits)),
 		indexes:  g.all[:0:0],
@@ -226,7 +230,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if len(in) > 0 {
 			input = in[i]
 		}
-		if input.skipped() {
+		if input.skipped() || l.Plan != "" && l.Plan != who.plan {
 			continue
 		}
 		id := l.id(who, &input, g.limiter.ipv6)

@@ -11,6 +11,7 @@ type identityKey struct{}
 type identity struct {
 	ip   netip.Addr
 	user string
+	plan string
 }
 
 func identityFrom(ctx context.Context) identity {
@@ -38,6 +39,13 @@ func WithUser(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, identityKey{}, &who)
 }
 
+// WithPlan returns a context whose calls are those of a caller on a plan, for limits with one. An empty name is no plan.
+func WithPlan(ctx context.Context, name string) context.Context {
+	who := identityFrom(ctx)
+	who.plan = name
+	return context.WithValue(ctx, identityKey{}, &who)
+}
+
 // IPFrom returns the address that [WithIP] put into ctx, and whether there is one.
 func IPFrom(ctx context.Context) (netip.Addr, bool) {
 	ip := identityFrom(ctx).ip
@@ -48,4 +56,10 @@ func IPFrom(ctx context.Context) (netip.Addr, bool) {
 func UserFrom(ctx context.Context) (string, bool) {
 	user := identityFrom(ctx).user
 	return user, user != ""
+}
+
+// PlanFrom returns the plan that [WithPlan] put into ctx, and whether there is one.
+func PlanFrom(ctx context.Context) (string, bool) {
+	plan := identityFrom(ctx).plan
+	return plan, plan != ""
 }

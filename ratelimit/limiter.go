@@ -47,10 +47,10 @@ type Limiter struct {
 	lines       lines
 
 	mu     sync.Mutex
-	fleets map[string]*fleet       // by prefix
-	member string                  // what this limiter is called in them
-	types  map[string]string       // the package of each type, by "orders.Orders"
-	keys   map[string]*rules.Limit // a limit that counts under each key, by its template
+	fleets map[string]*fleet          // by prefix
+	member string                     // what this limiter is called in them
+	types  map[string]string          // the package of each type, by "orders.Orders"
+	keys   map[keyOfPlan]*rules.Limit // a limit that counts under each key
 }
 
 // New returns a limiter that decides by s.
@@ -67,7 +67,7 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		health:     health{what: "rate limit store"},
 		lockHealth: health{what: "lock store"},
 		types:      make(map[string]string),
-		keys:       make(map[string]*rules.Limit),
+		keys:       make(map[keyOfPlan]*rules.Limit),
 	}
 	for _, o := range opts {
 		o.apply(l)
@@ -138,7 +138,7 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	if err := l.register(p); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
+	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits)), planned: newPlanned(p)}
 	for i := range p.Limits {
 		limit, err := l.prepare(p, i)
 		if err != nil {
@@ -156,6 +156,9 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	return g, nil
 }
 
+// keyOfPlan is the template of a key, and the plan that a limit which counts under it is for.
+type keyOfPlan struct{ template, plan string }
+
 // register takes note of the names that p's keys are made of.
 func (l *Limiter) register(p *rules.Policy) error {
 	l.mu.Lock()
@@ -168,7 +171,8 @@ func (l *Limiter) register(p *rules.Policy) error {
 	for i := range p.Limits {
 		key := l.template(p, i)
 		own := &p.Limits[i]
-		other, ok := l.keys[key]
+		of := keyOfPlan{key, own.Plan}
+		other, ok := l.keys[of]
 		if ok && !slices.Equal(other.Rules, own.Rules) {
 			return fmt.Errorf("%s %s has the rules %v under the key %s, where another limit has %v: give both the same rules, or other buckets",
 				p.Type, p.Method, own.Rules, key, other.Rules)
@@ -179,7 +183,7 @@ func (l *Limiter) register(p *rules.Policy) error {
 					p.Type, p.Method, own, key, other, err)
 			}
 		}
-		l.keys[key] = own
+		l.keys[of] = own
 	}
 	return nil
 }

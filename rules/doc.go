@@ -106,6 +106,8 @@
 //	lease    duration, 10ms to 24h    how long what a crashed process holds is kept, 30s by default
 //	wait     duration, 1ms to 24h     how long a call waits for room at most: not at all by default
 //	deny     zero                     what a denied call returns: an error by default
+//	mode     enforce*, shadow         a shadow decides, counts and reports, and denies no call
+//	plan     word                     the limit is for callers on this plan alone
 //
 // The default of a choice has a star.
 //
@@ -116,6 +118,14 @@
 //
 // A limit with charge takes its permit before the call, and gives it back when the outcome is another one. It is for methods
 // that return an error; of several, the last counts. A panic is an error.
+//
+// Limits of one kind with different plans are alternatives: a call meets those of its caller's plan, and those without a plan. They share
+// a key where they differ in their plan, rules and burst alone, so that a caller who changes plans takes along what is counted: a log
+// its calls, of any window; a window its count, for a rule of the same window; and a bucket the time until it is full, for a rule of the same window, so that an empty one is
+// empty still. What there is of other windows begins anew. A caller on a plan that no limit of a kind is for, or on none, is let through by
+// missing=allow on one of them, or where one has no plan, and else refused.
+//
+// A shadow has a key of its own, so that what it counts does not mix with the limit that it stands beside. It makes no call wait.
 //
 // A word has letters, digits, dots, underscores and hyphens, 64 bytes at most. The global limit has no id, and so neither by
 // nor missing. Expressions are Go by their syntax here, 4096 bytes at most; what they

@@ -2,20 +2,21 @@ package rules
 
 import "strconv"
 
-// Name returns the handle of limit i in errors, headers and metrics: the name that its directive gives, else the method's
+// Name returns the handle of limit i in errors, headers, metrics and overrides: the name that its directive gives, else the method's
 // name, followed by the kind where the policy has several limits: "Create", "Create/user",
-// "Create/user2" for the second limit of that kind. The names of a valid policy are distinct.
+// "Create/user2" for the second limit of that kind. Behind it stand the plan, and that the limit is a shadow: "Create/user/pro",
+// "Create/user/shadow". A shadow changes no other limit's name. The names of a valid policy are distinct.
 func (p *Policy) Name(i int) string {
 	l := &p.Limits[i]
-	if l.Name != "" {
+	switch {
+	case l.Name != "":
 		return l.Name
-	}
-	if len(p.Limits) == 1 {
+	case l.Mode == Enforce && l.Plan == "" && p.enforced() == 1:
 		return p.Method
 	}
 	nth := 1
 	for j := range i {
-		if p.Limits[j].Kind == l.Kind {
+		if other := &p.Limits[j]; other.Kind == l.Kind && other.Plan == l.Plan && other.Mode == l.Mode {
 			nth++
 		}
 	}
@@ -23,13 +24,31 @@ func (p *Policy) Name(i int) string {
 	if nth > 1 {
 		name += strconv.Itoa(nth)
 	}
+	if l.Plan != "" {
+		name += "/" + l.Plan
+	}
+	if l.Mode == Shadow {
+		name += "/" + l.Mode.String()
+	}
 	return name
+}
+
+// enforced is how many limits are no shadows.
+func (p *Policy) enforced() int {
+	n := 0
+	for i := range p.Limits {
+		if p.Limits[i].Mode == Enforce {
+			n++
+		}
+	}
+	return n
 }
 
 // Key returns the parts of limit i's key that no call changes: a key is prefix:id:bucket. The bucket is escaped, and
 // is the method's own ("orders.Orders-Create") unless the directive names one. A suffix tells apart what would
 // otherwise be one key: "@2" for the second limit of a kind, "@" and its name for an
-// algorithm other than the default, "@concurrency" and "@lock".
+// algorithm other than the default, "@concurrency", "@lock" and "@shadow". Limits of several plans share a key where they
+// differ in their plan and their numbers alone, so that a caller who changes plans takes along what is counted.
 func (p *Policy) Key(i int) (prefix, bucket string) {
 	l := &p.Limits[i]
 	prefix, bucket = l.Prefix, l.Bucket
@@ -46,19 +65,25 @@ func (p *Policy) Key(i int) (prefix, bucket string) {
 	if l.Algorithm != SlidingLog {
 		bucket += "@" + l.Algorithm.String()
 	}
+	if l.Mode == Shadow {
+		bucket += "@" + l.Mode.String()
+	}
 	if nth := p.nth(i); own && nth > 1 {
 		bucket += "@" + strconv.Itoa(nth)
 	}
 	return prefix, bucket
 }
 
-// nth returns limit i's place, from 1, among the limits that would have its key if no suffix told them apart.
+// nth returns limit i's place, from 1, among the limits that would have its key if no suffix told them apart, and of which one call
+// may meet several.
 func (p *Policy) nth(i int) int {
 	l := &p.Limits[i]
 	nth := 1
-	for _, other := range p.Limits[:i] {
-		if other.Kind == l.Kind && other.Whose() == l.Whose() && other.Algorithm == l.Algorithm && other.Bucket == "" {
-			nth++
+	for j := range i {
+		other := &p.Limits[j]
+		if other.Kind == l.Kind && other.Whose() == l.Whose() && other.Algorithm == l.Algorithm && other.Mode == l.Mode &&
+			other.Bucket == "" && !l.Alternative(other) {
+			nth = max(nth, 1+p.nth(j))
 		}
 	}
 	return nth

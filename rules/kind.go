@@ -59,6 +59,14 @@ const (
 	DenyZero              // zero values, since the method has no result for an error
 )
 
+// Mode says whether a limit denies calls. The zero Mode is [Enforce].
+type Mode uint8
+
+const (
+	Enforce Mode = iota // it denies those that it has no room for
+	Shadow              // it decides, counts and reports, and denies none
+)
+
 // Start says where the windows of a [FixedWindow] begin. The zero Start is [StartClock].
 type Start uint8
 
@@ -83,6 +91,7 @@ var (
 	missingNames = []string{MissingDeny: "deny", MissingAllow: "allow"}
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
 	denyNames    = []string{DenyZero: "zero"} // an error needs no word
+	modeNames    = []string{Enforce: "enforce", Shadow: "shadow"}
 	startNames   = []string{StartClock: "clock", StartFirst: "first"}
 	refillNames  = []string{RefillSmooth: "smooth", RefillInterval: "interval"}
 )
@@ -112,6 +121,9 @@ func (d Deny) String() string {
 	}
 	return wordFor("Deny", denyNames, d)
 }
+
+// String returns the word that directives have for m: "shadow".
+func (m Mode) String() string { return wordFor("Mode", modeNames, m) }
 
 // String returns the word that directives have for s: "clock".
 func (s Start) String() string { return wordFor("Start", startNames, s) }

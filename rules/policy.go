@@ -54,6 +54,11 @@ type Limit struct {
 	// Wait is how long a call waits at most where there is no room for it, and [MaxWait] at most; 0 for not at all. It
 	// makes a [LeakyBucket] a queue: see [Limit.Queues].
 	Wait time.Duration
+
+	// Mode says whether the limit denies calls.
+	Mode Mode
+	// Plan is whose calls the limit is for, of those whose callers are on a plan; empty for everybody's. See [Limit.Alternative].
+	Plan string
 }
 
 // Queues reports whether the limit is a queue: a leaky bucket with a Wait. It has one rule, and lets each call go on

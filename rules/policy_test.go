@@ -117,6 +117,16 @@ func TestNamesAndKeys(t *testing.T) {
 			"rl:user=<id>:a.B-C rl:user=<id>:a.B-C@Algorithm(9) rl:user=<id>:a.B-C@Algorithm(9)@2 rl:user=<id>:x@Algorithm(9)",
 		},
 		{
+			"plans", Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: User, Plan: "free"}, {Kind: User, Plan: "pro"}, {Kind: User}, {Kind: User, Plan: "pro"}, {Kind: User, Plan: "free", Algorithm: GCRA}}},
+			"C/user/free C/user/pro C/user C/user2/pro C/user2/free",
+			"rl:user=<id>:a.B-C rl:user=<id>:a.B-C rl:user=<id>:a.B-C@2 rl:user=<id>:a.B-C@3 rl:user=<id>:a.B-C@gcra",
+		},
+		{
+			"shadows", Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: User, Mode: Shadow}, {Kind: User}, {Kind: User, Mode: Shadow, Plan: "pro"}}},
+			"C/user/shadow C C/user/pro/shadow",
+			"rl:user=<id>:a.B-C@shadow rl:user=<id>:a.B-C rl:user=<id>:a.B-C@shadow@2",
+		},
+		{
 			"escapes", Policy{Type: "größe.Map[struct{}]", Method: "Löschen", Limits: []Limit{{Kind: Global}}},
 			"Löschen", "rl:global:gr%C3%B6%C3%9Fe.Map%5Bstruct%7B%7D%5D-L%C3%B6schen",
 		},

@@ -49,8 +49,11 @@ func coversQueue(_ *Limit, r, other Rule) string {
 
 // clash says why the limit cannot have an option that its algorithm has, "" if it can.
 func (o option) clash(l *Limit) string {
-	if o.name == "burst" && l.Queues() {
+	switch {
+	case o.name == "burst" && l.Queues():
 		return "found option burst beside wait, which makes a leaky-bucket a queue without a depth, want one of the two"
+	case o.name == "mode" && l.Mode == Shadow && l.Wait > 0:
+		return "found option mode=shadow beside wait, but a shadow keeps no call waiting, want one of the two"
 	}
 	return ""
 }
