@@ -101,7 +101,7 @@ func bareEvalsha(l *lab) (call, error) {
 	}
 	base := -1
 	for i, word := range words {
-		if text := fmt.Sprint(word); len(text) == 14 {
+		if _, ok := word.(*uint64); ok {
 			base = i
 		}
 	}

@@ -80,7 +80,7 @@ func (b batch) argv(args []any) []any {
 	}
 	for i := range b {
 		d := &b[i]
-		args = append(args, int64(d.op), flag(d.detail), d.base, d.at, len(d.requests))
+		args = append(args, int64(d.op), flag(d.detail), &d.base, d.at, len(d.requests))
 		for j := range d.requests {
 			args = append(args, numbers[0], d.requests[j].Cost)
 			numbers = numbers[1:]
