@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// program is the shop in a process of its own.
+type program struct {
+	url string
+	log *buffer
+}
+
+// build compiles the shop, and returns where the program is.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shop")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// guard runs a program, and tells it to end once its own standard input does, which it does with the test, however that ends.
+const guard = `"$@" & read -r line; kill "$!"; wait "$!"`
+
+// run starts the program at path, and stops it when the test ends.
+func run(t *testing.T, path, redisURL string) *program {
+	t.Helper()
+	p := &program{log: &buffer{}}
+	cmd := exec.Command("sh", "-c", guard, "sh", path, "-addr", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "REDIS_URL="+redisURL)
+	cmd.Stderr = p.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the shop ended with %v, want 0:\n%s", err, p.log)
+		}
+	})
+	if err := redistest.Poll(p.serves); err != nil {
+		t.Fatalf("%v:\n%s", err, p.log)
+	}
+	return p
+}
+
+var servesAt = regexp.MustCompile(`url=(http://\S+)`)
+
+// serves returns an error until the program says where it serves.
+func (p *program) serves() error {
+	found := servesAt.FindStringSubmatch(p.log.String())
+	if found == nil {
+		return errors.New("the log does not say where the program serves")
+	}
+	p.url = found[1]
+	return nil
+}
+
+// outages is how many the log says began, and how many of them are over.
+func (p *program) outages() (began, over int) {
+	log := p.log.String()
+	return strings.Count(log, "rate limit store cannot decide"), strings.Count(log, "rate limit store decides again")
+}
+
+var counted = regexp.MustCompile(`instances=(\d+)`)
+
+// instances are the numbers of instances that the log says limits were divided by.
+func (p *program) instances() (n []string) {
+	for _, found := range counted.FindAllStringSubmatch(p.log.String(), -1) {
+		n = append(n, found[1])
+	}
+	return n
+}
+
+// ask makes one call for a user, and returns the status, 0 where there was no answer.
+func (p *program) ask(client *http.Client, user, method, path string) int {
+	req, err := http.NewRequest(method, p.url+path, bytes.NewReader([]byte(`{"item":"tea"}`)))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("X-User", user)
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// newClient returns a client whose connections end with the test.
+func newClient(t *testing.T) *http.Client {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadWorkers}, Timeout: 30 * time.Second}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
