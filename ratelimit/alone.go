@@ -80,6 +80,14 @@ func (r *remembering) GiveBack(ctx context.Context, receipt store.Receipt) error
 	return r.Store.GiveBack(ctx, receipt)
 }
 
+// Reset forgets what is remembered, too.
+func (r *remembering) Reset(ctx context.Context, requests []store.Request) error {
+	for i := range requests {
+		r.table.Forget(requests[i].Key)
+	}
+	return r.Store.Reset(ctx, requests)
+}
+
 // now is the limiter's clock: the time since it was made.
 func (l *Limiter) now() time.Duration { return time.Since(l.began) }
 

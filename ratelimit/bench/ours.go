@@ -151,6 +151,8 @@ func (free) Take(_ context.Context, requests []store.Request, _ bool, out *store
 
 func (free) GiveBack(context.Context, store.Receipt) error { return nil }
 
+func (free) Reset(context.Context, []store.Request) error { return nil }
+
 var allowed = make([]store.RuleOutcome, 1)
 
 // wrapped calls a method behind its generated wrapper.

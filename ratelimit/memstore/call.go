@@ -176,3 +176,13 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 		}
 	}
 }
+
+// reset forgets what the keys have counted, by whatever steps. What has expired takes no room for long.
+func (c call) reset() {
+	for i := range c {
+		if e := c[i].shard.get(c[i].hash, c[i].req.Key); e != nil {
+			e.reset()
+			e.expires = 0
+		}
+	}
+}

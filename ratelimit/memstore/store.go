@@ -87,6 +87,22 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	return nil
 }
 
+// Reset forgets what the keys of requests have counted. It fails only if ctx is done or a request is not valid.
+func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
+	if err := store.Ended(ctx); err != nil {
+		return err
+	}
+	var room [few]place
+	c := s.call(requests, room[:0])
+	if err := c.validate(requests); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
+	c.lock()
+	c.reset()
+	c.unlock()
+	return nil
+}
+
 func (c call) validate(requests []store.Request) error {
 	for i := range c {
 		if c[i].steps == nil {

@@ -83,6 +83,8 @@ func (answer answering) Take(ctx context.Context, requests []store.Request, _ bo
 
 func (answering) GiveBack(context.Context, store.Receipt) error { return nil }
 
+func (answering) Reset(context.Context, []store.Request) error { return nil }
+
 // failing is a store that cannot decide.
 type failing store.Class
 
@@ -95,3 +97,5 @@ func (c failing) Take(context.Context, []store.Request, bool, *store.Outcome) er
 }
 
 func (c failing) GiveBack(context.Context, store.Receipt) error { return c.err() }
+
+func (c failing) Reset(context.Context, []store.Request) error { return c.err() }

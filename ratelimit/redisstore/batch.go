@@ -15,6 +15,7 @@ type op int64
 const (
 	take op = iota
 	giveBack
+	reset
 )
 
 // decision is one caller's requests, decided together.
@@ -82,11 +83,19 @@ func (b batch) argv(args []any) []any {
 		d := &b[i]
 		args = append(args, int64(d.op), flag(d.detail), &d.base, d.at, len(d.requests))
 		for j := range d.requests {
-			args = append(args, numbers[0], d.requests[j].Cost)
+			args = append(args, numbers[0], d.cost(j))
 			numbers = numbers[1:]
 		}
 	}
 	return args
+}
+
+// cost is what request i is asked for.
+func (d *decision) cost(i int) int64 {
+	if d.op == reset {
+		return 0
+	}
+	return d.requests[i].Cost
 }
 
 // limit is what the script is told of all requests that are alike but for their keys and costs.

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,9 +66,19 @@ type verified struct {
 	answers *atomic.Int64 // from memory
 	behind  store.Store
 	held    bool // no time passes from one to the other
+
+	resets sync.RWMutex // nor is there a reset between the two
+}
+
+func (s *verified) Reset(ctx context.Context, requests []store.Request) error {
+	s.resets.Lock()
+	defer s.resets.Unlock()
+	return s.Store.Reset(ctx, requests)
 }
 
 func (s *verified) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	s.resets.RLock()
+	defer s.resets.RUnlock()
 	var fast store.Outcome
 	if err := s.Store.Take(ctx, requests, detail, &fast); err != nil || !fast.Cached {
 		*out = fast

@@ -9,7 +9,8 @@
 --           count      units
 --           window     µs
 --       and for every decision
---         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged
+--         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged; 2 reset: forget
+--                    what the keys have counted, at costs of 0
 --         detail     1 if remaining and reset are wanted, else 0
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known
@@ -19,12 +20,12 @@
 --
 -- returns integers, for every decision
 --         status     0 denied: nothing is charged
---                    1 allowed and charged, or given back
+--                    1 allowed and charged, or given back, or reset
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
---         and, if charged
+--         and, if charged by a take
 --           at         µs of the server's clock, by which it is given back
---         and, if charged, for every limit whose algorithm delays calls
+--         and, if charged by a take, for every limit whose algorithm delays calls
 --           delay      µs until the call is to go on
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
 --           retry      µs until the same cost passes, 0 if the rule allows it, -1 never
@@ -46,6 +47,7 @@
 -- probe is followed by any of the others, in this order, and discharge by describe. probe and describe write nothing.
 
 local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
+local TAKE, BACK, RESET = '0', '1', '2'
 
 -- others returns those functions of an algorithm that few calls need.
 local function others(limit)
@@ -107,9 +109,23 @@ local function charge()
   return FAILED, result
 end
 
+-- reset makes the keys absent, unless one is another program's, which an algorithm finds out that looks at it.
+local function reset()
+  probe()
+  for i = 1, decision.size do
+    others(decision.limits[i]).describe(decision.limits[i])
+  end
+  for i = 1, decision.size do
+    redis.call('PEXPIRE', decision.limits[i].key, 0)
+  end
+end
+
 local function decide()
   local status, why = DENIED, nil
-  if decision.back then
+  if decision.op == RESET then
+    reset()
+    return DONE
+  elseif decision.op == BACK then
     for i = 1, decision.size do
       local limit = decision.limits[i]
       others(limit).discharge(limit, decision.base, decision.at)
@@ -129,7 +145,7 @@ end
 
 local function answer(status)
   reply[#reply + 1] = status
-  if status == DONE and not decision.back then
+  if status == DONE and decision.op == TAKE then
     reply[#reply + 1] = now
     for i = 1, decision.size do
       local limit = decision.limits[i]
@@ -180,7 +196,7 @@ end
 -- miniredis lets the two see different values.
 local function read_decision(limits, at, keys)
   local size = ARGV[at + 4] + 0
-  decision.back, decision.detail = ARGV[at] == '1', ARGV[at + 1] == '1'
+  decision.op, decision.detail = ARGV[at], ARGV[at + 1] == '1'
   decision.base, decision.at, decision.size = ARGV[at + 2], ARGV[at + 3], size
   at = at + 5
   for i = 1, size do

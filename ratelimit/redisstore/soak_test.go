@@ -272,6 +272,10 @@ func (r *recorder) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	return err
 }
 
+func (r *recorder) Reset(ctx context.Context, requests []store.Request) error {
+	return r.store.Reset(ctx, requests)
+}
+
 // String is what came of the calls, in a table.
 func (h *history) String() string {
 	counts, errs, took := map[string]int{}, map[string]int{}, make([]time.Duration, 0, len(h.calls))

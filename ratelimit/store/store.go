@@ -31,6 +31,14 @@ type Store interface {
 	// after the permits have left their windows, does nothing. It goes ahead even where ctx, which is mostly the context of a
 	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
+
+	// Reset forgets what the keys of requests have counted, as if no call had ever been made of them: they are absent afterwards. It may be
+	// repeated. What a call is given back later that was charged before is, of a log, nothing; of another algorithm, at most what the call was charged, out
+	// of what has been charged since.
+	//
+	// The requests' costs do not matter. Keys are distinct, and all of them are reset unless there is an error, which is an [*Error] or the
+	// context's own: then any may be.
+	Reset(ctx context.Context, requests []Request) error
 }
 
 // Take is [Store.Take] of s with an outcome of its own.

@@ -86,6 +86,13 @@ func (r *replay) do(t *testing.T, s step) string {
 		l := r.limits[a.limit]
 		requests[i] = store.NewRequest(&l.Limit, r.prefix+l.name+"="+a.id, a.cost)
 	}
+	if s.reset {
+		if err := r.subject.Store.Reset(context.Background(), requests); err != nil {
+			t.Fatalf("%s:%d: %q: %v", r.file, s.line, s.text, err)
+		}
+		r.receipts = append(r.receipts, store.Receipt{})
+		return "reset"
+	}
 	out, err := store.Take(context.Background(), r.subject.Store, requests, true)
 	if err != nil {
 		t.Fatalf("%s:%d: %q: %v", r.file, s.line, s.text, err)

@@ -25,7 +25,8 @@ type step struct {
 	limits  []limit // the limits from here on, where the line declares one
 	advance time.Duration
 	asks    []ask
-	back    int // number of the step to give back, from 1, or 0
+	back    int  // number of the step to give back, from 1, or 0
+	reset   bool // what asks names
 	want    string
 }
 
@@ -156,6 +157,9 @@ func (p *traceParser) call(n int, line string) error {
 		s.back, err = strconv.Atoi(words[1])
 		p.trace.steps = append(p.trace.steps, s)
 		return err
+	}
+	if words[0] == "reset" && len(words) == 2 {
+		s.reset, words = true, []string{words[1], "0"}
 	}
 	for ; len(words) > 0; words = words[2:] {
 		a, err := p.ask(words[0], words[1])

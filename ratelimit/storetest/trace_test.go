@@ -12,7 +12,7 @@ import (
 
 func TestParseTraces(t *testing.T) {
 	text := "# why\n\nlimit user 2,1s 5,1m\nlimit global 9,1h\ntake\n+1ms user=alice 2 global 0\n-1s back 1\nlimit user 1,1s\n" +
-		"+0s user= 1\n----\nallow  user\nback\ndeny user\n\n\nlimit 1,1s\ntake 1m\n+0s bob 1\n----\nallow\n"
+		"+0s user= 1\n+0s reset user=bob\n----\nallow  user\nback\ndeny user\nreset\n\n\nlimit 1,1s\ntake 1m\n+0s bob 1\n----\nallow\n"
 	user := limit{"user", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 2, Window: time.Second}, {Count: 5, Window: time.Minute}}}}
 	global := limit{"global", rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 9, Window: time.Hour}}}}
 	one := rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 1, Window: time.Second}}}
@@ -24,10 +24,11 @@ func TestParseTraces(t *testing.T) {
 			{line: 7, text: "-1s back 1", advance: -time.Second, back: 1, want: "back"},
 			{line: 8, text: "limit user 1,1s", limits: []limit{{"user", one}, global}},
 			{line: 9, text: "+0s user= 1", asks: []ask{{0, "", 1}}, want: "deny user"},
+			{line: 10, text: "+0s reset user=bob", asks: []ask{{0, "bob", 0}}, reset: true, want: "reset"},
 		}},
-		{line: 16, align: time.Minute, steps: []step{
-			{line: 16, text: "limit 1,1s", limits: []limit{{"", one}}},
-			{line: 18, text: "+0s bob 1", asks: []ask{{0, "bob", 1}}, want: "allow"},
+		{line: 18, align: time.Minute, steps: []step{
+			{line: 18, text: "limit 1,1s", limits: []limit{{"", one}}},
+			{line: 20, text: "+0s bob 1", asks: []ask{{0, "bob", 1}}, want: "allow"},
 		}},
 	}
 	got, err := parseTraces([]byte(text))

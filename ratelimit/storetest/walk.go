@@ -30,6 +30,7 @@ func testModel(t *testing.T, s Subject) {
 			"wait":  w.wait,
 			"back":  w.back,
 			"rules": w.change,
+			"reset": w.reset,
 		})
 	})
 }
@@ -164,4 +165,16 @@ func (w *walk) change(rt *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(rt, "change") == 0 {
 		w.rules[rapid.IntRange(0, 2).Draw(rt, "limit")] = drawRules(rt)
 	}
+}
+
+func (w *walk) reset(rt *rapid.T) {
+	if rapid.IntRange(0, 2).Draw(rt, "reset") > 0 {
+		return
+	}
+	i := rapid.IntRange(0, 2).Draw(rt, "limit")
+	req := store.Request{Key: fmt.Sprintf("%s%d", w.prefix, i), Rules: w.rules[i]}
+	if err := w.subject.Store.Reset(context.Background(), []store.Request{req}); err != nil {
+		rt.Fatalf("Reset: %v", err)
+	}
+	delete(w.model.logs, req.Key)
 }

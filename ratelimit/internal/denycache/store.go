@@ -73,6 +73,13 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	return s.next.GiveBack(ctx, receipt)
 }
 
+// Reset lets the next store reset, and forgets what it has denied under the keys, before and after.
+func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
+	s.forget(requests)
+	defer s.forget(requests)
+	return s.next.Reset(ctx, requests)
+}
+
 func (s *Store) forget(requests []store.Request) {
 	for i := range requests {
 		s.setOf(s.hash(requests[i].Key)).forget()

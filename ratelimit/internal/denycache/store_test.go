@@ -145,6 +145,11 @@ func TestForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		{"what is reset", func(t *testing.T, cache, _ store.Store, _ *storetest.Clock, _ store.Outcome) {
+			if err := cache.Reset(context.Background(), one(request("k", 1, limit))); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"what others give back, in time", func(t *testing.T, _, behind store.Store, clock *storetest.Clock, first store.Outcome) {
 			if err := behind.GiveBack(context.Background(), first.Receipt); err != nil {
 				t.Fatal(err)
@@ -342,10 +347,14 @@ func (g *game) step() {
 		}
 		g.receipts = slices.Delete(g.receipts, i, i+1)
 	case n < 76:
+		if err := g.cache.Reset(context.Background(), g.some()); err != nil {
+			g.t.Fatal(err)
+		}
+	case n < 77:
 		if g.setBack {
 			g.clock.Move(-time.Duration(g.rand.Int64N(int64(50 * time.Millisecond)))) // of the store alone: see steady
 		}
-	case n < 78:
+	case n < 79:
 		i := g.rand.IntN(len(g.limits))
 		g.limits[i].Rules = slices.Clone(g.limits[i].Rules)
 		g.limits[i].Rules[0].Count = 1 + g.rand.Int64N(4)

@@ -78,6 +78,11 @@ func (t *Table) GiveBack(now time.Duration, req *store.Request) {
 	t.update(now, req.Key, false, func(r *Record) { r.giveBack(req) })
 }
 
+// Forget forgets what is known of a key.
+func (t *Table) Forget(key string) {
+	t.update(0, key, false, func(r *Record) { *r = Record{key: r.key, heard: r.heard} })
+}
+
 // Get returns what is known of a key.
 func (t *Table) Get(key string) (got Record) {
 	t.update(0, key, false, func(r *Record) { got = *r })

@@ -1,0 +1,45 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Reset forgets what the keys of requests have counted. It is sent again while it is not known whether the server has done it, as far as
+// the budget and ctx permit, and fails at once where [Store.Take] would not ask. Keys that lie in several places are
+// reset one after the other.
+func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
+	if err := validate(requests); err != nil {
+		return misconfigured(err)
+	}
+	return s.all(ctx, decision{op: reset, requests: requests})
+}
+
+// all does d, which may be repeated, in every group of its keys, and returns the first error.
+func (s *Store) all(ctx context.Context, d decision) error {
+	if ctx.Err() != nil {
+		return expired(ctx, false)
+	}
+	if s.resting() {
+		return meaning{class: store.Unavailable}.fail(errResting)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
+	defer cancel()
+	parts := batch{d}
+	if groups := s.split(d.requests); groups != nil {
+		parts = nil
+		for _, g := range groups {
+			parts = append(parts, d.part(g))
+		}
+	}
+	for i := range parts {
+		if len(parts[i].requests) == 0 {
+			continue
+		}
+		if _, err := s.launch(limited, parts[i:i+1], true).wait(ctx, limited); err != nil {
+			return err
+		}
+	}
+	return nil
+}
