@@ -18,7 +18,7 @@ type Decision struct {
 	// RetryAfter is how long until the same call would pass if nobody else called: the longest wait of all the
 	// rules that deny it, zero if it is allowed. Where a concurrency or a lock denies it, nobody knows: see [ExceededError].
 	RetryAfter time.Duration
-	// Limits has the limits that applied, in the policy's order.
+	// Limits has the limits that applied, in the policy's order. Those whose Mode is rules.Shadow have no part in the fields above.
 	Limits []LimitDecision
 	// Waited is how long the call waited for room, as the limits' Wait lets it, and in the line of those that did.
 	Waited time.Duration
@@ -39,6 +39,8 @@ type LimitDecision struct {
 	Key string
 	// Cost is how many permits the call asked for.
 	Cost int64
+	// Mode says whether the limit denies calls: one that is rules.Shadow only says what it would do.
+	Mode rules.Mode
 	// Source says who decided.
 	Source Source
 	// Instances is by how many the limit was divided where Source is [SourceLocal], and else zero. Where they are more than a rule's
@@ -106,11 +108,14 @@ type Observer interface {
 	Observe(ctx context.Context, d *Decision, err error)
 }
 
-// worst returns the rule that denies for the longest, as indexes into d.Limits and its Rules, -1 if none denies.
+// worst returns the rule that denies for the longest, as indexes into d.Limits and its Rules, -1 if none denies. Shadows deny nothing.
 func (d *Decision) worst() (limit, rule int) {
 	limit, rule = -1, -1
 	var wait time.Duration
 	for i := range d.Limits {
+		if d.Limits[i].Mode == rules.Shadow {
+			continue
+		}
 		for j := range d.Limits[i].Rules {
 			if r := &d.Limits[i].Rules[j]; !r.Allowed && r.RetryAfter > wait {
 				limit, rule, wait = i, j, r.RetryAfter

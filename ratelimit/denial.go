@@ -22,6 +22,8 @@ const DefaultDenialInterval = 10 * time.Second
 // then one in each interval, with the number of those since the last line that have none. What is suppressed when denials
 // cease is told with the next one. It is for [WithObserver], and safe for concurrent use.
 //
+// What a shadow would deny has lines of its own, with mode=shadow.
+//
 // A line names the method and the limit, and why: that it is exceeded, that the call carries no id, or that its cost can never be met. It
 // names nobody, unless [WithDenialCallers] makes it tell callers apart. It panics if log is nil, or an option is not valid.
 func LogDenials(log *slog.Logger, opts ...DenialOption) Observer {
@@ -83,22 +85,34 @@ type denied struct {
 
 // Observe logs a denial, or counts it as suppressed.
 func (d *denials) Observe(ctx context.Context, decision *Decision, err error) {
-	if err == nil || !d.log.Enabled(ctx, slog.LevelInfo) {
+	if !d.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	by, attrs := explain(decision, err)
-	if attrs == nil {
+	for i := range decision.Limits {
+		if l := &decision.Limits[i]; l.Mode == rules.Shadow && !l.Allowed {
+			by, attrs := explainShadow(decision.Policy, l)
+			d.write(ctx, "rate limit would deny a call", by, attrs, l)
+		}
+	}
+	if err == nil {
 		return
 	}
+	if by, attrs := explain(decision, err); attrs != nil {
+		d.write(ctx, "rate limit denied a call", by, attrs, decision.denying())
+	}
+}
+
+// write logs a line about a limit that denies, whose decision may be nil, or counts it as suppressed.
+func (d *denials) write(ctx context.Context, text string, by deniedBy, attrs []slog.Attr, limit *LimitDecision) {
 	suppressed, ok := d.sample(by, time.Now())
 	if !ok {
 		return
 	}
 	line := append([]slog.Attr{slog.String("type", by.typ), slog.String("method", by.method), slog.String("limit", by.limit)}, attrs...)
-	if caller := d.caller(decision); caller != "" {
+	if caller := d.caller(limit); caller != "" {
 		line = append(line, slog.String("caller", caller))
 	}
-	d.log.LogAttrs(ctx, slog.LevelInfo, "rate limit denied a call", append(line, slog.Int64("suppressed", suppressed))...)
+	d.log.LogAttrs(ctx, slog.LevelInfo, text, append(line, slog.Int64("suppressed", suppressed))...)
 }
 
 // sample reports whether a denial now is to be logged, and how many before it were not.
@@ -134,13 +148,23 @@ func explain(d *Decision, err error) (by deniedBy, attrs []slog.Attr) {
 	return by, nil
 }
 
-// caller is the hash of the id that the call is denied for; empty if there is none, or it is not to be told.
-func (d *denials) caller(decision *Decision) string {
-	if d.secret == nil {
-		return ""
+// explainShadow says why a shadow would deny a call.
+func explainShadow(p *rules.Policy, l *LimitDecision) (by deniedBy, attrs []slog.Attr) {
+	by = deniedBy{p.Type, p.Method, p.Name(l.Index)}
+	says := ExceededError{Kind: p.Limits[l.Index].Kind, Rule: rules.Rule{Count: p.Limits[l.Index].Count}}
+	for i := range l.Rules {
+		if r := &l.Rules[i]; r.RetryAfter > says.RetryAfter {
+			says.Rule, says.RetryAfter = r.Rule, r.RetryAfter
+		}
 	}
-	limit := decision.denying()
-	if limit == nil {
+	return by, []slog.Attr{
+		slog.String("mode", l.Mode.String()), slog.String("reason", says.says()), slog.Duration("retry_after", says.RetryAfter),
+	}
+}
+
+// caller is the hash of the id that a limit denies a call for; empty if there is none, or it is not to be told.
+func (d *denials) caller(limit *LimitDecision) string {
+	if d.secret == nil || limit == nil {
 		return ""
 	}
 	_, rest, _ := strings.Cut(limit.Key, ":")
@@ -162,7 +186,7 @@ func (d *Decision) denying() *LimitDecision {
 		return &d.Limits[i]
 	}
 	for i := range d.Limits {
-		if !d.Limits[i].Allowed {
+		if !d.Limits[i].Allowed && d.Limits[i].Mode == rules.Enforce {
 			return &d.Limits[i] // what it holds has no rules
 		}
 	}

@@ -39,6 +39,8 @@ type limit struct {
 	share rules.Limit // of what it may hold then
 	most  int64       // the largest cost that can ever be allowed
 	holds *holds      // what it holds; nil for a rate
+	// shadow says that it denies nothing.
+	shadow bool
 }
 
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
@@ -130,6 +132,15 @@ func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (
 	if err != nil {
 		return ctx, Permit{}, err
 	}
+	inner, permit, err := g.enforce(ctx, c, detail, d)
+	if c.shadow != nil && (err == nil || errors.Is(err, ErrExceeded)) {
+		g.askShadow(ctx, c, detail, d, &permit)
+	}
+	return inner, permit, err
+}
+
+// enforce asks the limits that are no shadows.
+func (g *Guard) enforce(ctx context.Context, c call, detail bool, d *Decision) (context.Context, Permit, error) {
 	permit, err := g.rate(ctx, c, detail, d)
 	if permit.ending != nil {
 		permit.ending.ctx = ctx
@@ -199,6 +210,7 @@ type call struct {
 	requests []store.Request
 	indexes  []int
 	holds    []wanted
+	shadow   *call // what is asked of shadows; nil where none applies
 }
 
 // rules is the number of rules that the call asks.
@@ -234,6 +246,10 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			continue
 		}
 		id := l.id(who, &input, g.limiter.ipv6)
+		if l.shadow {
+			c.shade(l, i, id, input.permits())
+			continue
+		}
 		if id == "" && l.Whose() != rules.Global {
 			if l.Missing == rules.MissingAllow {
 				continue

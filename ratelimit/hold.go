@@ -100,7 +100,7 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int) (limit, error) {
 	if from.Kind == rules.Concurrency {
 		most = min(from.Count, lock.MaxCost)
 	}
-	return limit{Limit: from, keyer: newKeyer(p, i, l.secret), share: share, most: most, holds: &holds{shared, local}}, nil
+	return limit{Limit: from, keyer: newKeyer(p, i, l.secret), share: share, most: most, holds: &holds{shared, local}, shadow: l.shadows(from)}, nil
 }
 
 func newHolder(s lock.Store, l *rules.Limit) (h holder, err error) {
@@ -305,6 +305,9 @@ type ending struct {
 	rates []int  // the limits that the permit's receipt is for
 	held  []held // in the order in which it was had
 	over  atomic.Bool
+
+	shadow  Permit // what shadows have charged; without a store where they have not
+	shadows []int  // the limits that it is for
 }
 
 // end ends a call that its caller was given a permit for. Only the first end does anything.
@@ -327,10 +330,19 @@ func (e *ending) letGo(ctx context.Context, p Permit, o outcome) error {
 }
 
 func (e *ending) giveBack(ctx context.Context, p Permit, o outcome) error {
+	err := e.giveBackPart(ctx, p, e.rates, o)
+	if e.shadow.store != nil {
+		_ = e.giveBackPart(ctx, e.shadow, e.shadows, o) // what it costs a shadow is nobody's error
+	}
+	return err
+}
+
+// giveBackPart gives back what an outcome does not charge of a permit for some limits.
+func (e *ending) giveBackPart(ctx context.Context, p Permit, limits []int, o outcome) error {
 	if p.store == nil {
 		return nil
 	}
-	part := p.receipt.Part(func(i int) bool { return !o.charges(e.guard.policy.Limits[e.rates[i]].Charge) })
+	part := p.receipt.Part(func(i int) bool { return !o.charges(e.guard.policy.Limits[limits[i]].Charge) })
 	if len(part.Requests) == 0 {
 		return nil
 	}

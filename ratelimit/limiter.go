@@ -40,6 +40,7 @@ type Limiter struct {
 	secret      []byte
 	ipv6        ipv6Prefix
 	colocated   bool
+	mode        rules.Mode // rules.Shadow makes shadows of all limits
 	health      health
 	lockHealth  health
 	maxWaiters  int64
@@ -85,6 +86,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, errors.New("ratelimit: a nil local store, want one, or no WithLocal for one in memory")
 	case l.locksGiven && isNil(l.locks):
 		return nil, errors.New("ratelimit: a nil lock store, want one of redislock.New or lock.NewMemory, or no WithLocks")
+	case l.mode > rules.Shadow:
+		return nil, fmt.Errorf("ratelimit: mode %v, want rules.Enforce or rules.Shadow", l.mode)
 	case slices.Contains(l.observers, nil):
 		return nil, errors.New("ratelimit: a nil Observer, want one, or no WithObserver")
 	case l.log == nil:
@@ -138,7 +141,10 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	if err := l.register(p); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits)), planned: newPlanned(p)}
+	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
+	if l.mode == rules.Enforce {
+		g.planned = newPlanned(p)
+	}
 	for i := range p.Limits {
 		limit, err := l.prepare(p, i)
 		if err != nil {
@@ -147,10 +153,10 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 		g.limits[i] = limit
 		g.all = append(g.all, i)
 		g.recovers = g.recovers || p.Limits[i].Charge != rules.ChargeAlways
-		g.ends = g.ends || limit.holds != nil || g.recovers
+		g.ends = g.ends || limit.holds != nil || g.recovers || limit.shadow
 		g.holding = g.holding || limit.holds != nil
-		g.waits = g.waits || p.Limits[i].Wait > 0 && limit.holds == nil
-		g.queues = g.queues || p.Limits[i].Queues()
+		g.waits = g.waits || p.Limits[i].Wait > 0 && limit.holds == nil && !limit.shadow
+		g.queues = g.queues || p.Limits[i].Queues() && !limit.shadow
 		g.inputs = g.inputs || p.Limits[i].By != "" || p.Limits[i].Cost != "" || p.Limits[i].When != ""
 	}
 	return g, nil
@@ -203,12 +209,11 @@ func (l *Limiter) prepare(p *rules.Policy, i int) (limit, error) {
 	prefix, _ := p.Key(i)
 	k := newKeyer(p, i, l.secret)
 	k.suffix = ":" + l.bucket(p, i)
-	return limit{
-		Limit: from,
-		keyer: k,
-		alone: l.newAlone(from, prefix),
-		most:  smallest(from),
-	}, nil
+	prepared := limit{Limit: from, keyer: k, most: smallest(from), shadow: l.shadows(from)}
+	if !prepared.shadow {
+		prepared.alone = l.newAlone(from, prefix)
+	}
+	return prepared, nil
 }
 
 // smallest is the largest cost that all rules of l ever allow.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // Option configures a [Limiter].
@@ -53,6 +54,13 @@ func WithHashIDs(secret []byte) Option {
 // address is a host of its own. All processes of a service need the same. IPv4 addresses count one by one.
 func WithIPv6Prefix(bits int) Option {
 	return optionFunc(func(l *Limiter) { l.ipv6 = ipv6Prefix(bits) })
+}
+
+// WithMode makes every limit a shadow, as if its directive said mode=shadow: it decides, counts and reports, and no call is denied, nor fails for
+// lack of an identity or of a store. It is for the first days of limits whose numbers nobody is sure of, and costs what limits cost. Counts go on where the mode
+// is taken away. The default is rules.Enforce: limits are what their directives say.
+func WithMode(m rules.Mode) Option {
+	return optionFunc(func(l *Limiter) { l.mode = m })
 }
 
 // WithLocal makes s decide where the store cannot and a limit says onfail=local. The default is a store in this process's

@@ -248,6 +248,23 @@ func TestHeadersOfAConcurrencyThatIsFull(t *testing.T) {
 	}
 }
 
+// Nothing tells a client of a shadow, whether it would deny the call or not.
+func TestHeadersOfAShadow(t *testing.T) {
+	limiter, _ := ratelimittest.New()
+	shadow := user(per(1, time.Hour))
+	shadow.Mode = rules.Shadow
+	s := newSite(httplimit.WithXRateLimit())
+	s.call(limiter, policy("shop.Orders", "Create", user(per(3, time.Minute)), shadow))
+	s.get()
+	answer := s.get()
+	if got, want := answer.Header.Get("RateLimit"), `"Create";r=1;t=60`; got != want || answer.StatusCode != 200 {
+		t.Errorf("%d with RateLimit %s, want 200 with %s", answer.StatusCode, got, want)
+	}
+	if got, want := answer.Header.Get("RateLimit-Policy"), `"Create";q=3;w=60`; got != want {
+		t.Errorf("RateLimit-Policy = %s, want %s", got, want)
+	}
+}
+
 // What this process decides alone is told of, under the policy that is the fleet's; what nobody decides is not, and what is not
 // decided is a 503 without quotas.
 func TestHeadersWithoutAStore(t *testing.T) {

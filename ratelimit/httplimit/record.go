@@ -49,6 +49,9 @@ func (rec *record) Observe(_ context.Context, d *ratelimit.Decision, err error) 
 	defer rec.mu.Unlock()
 	for i := range d.Limits {
 		l := &d.Limits[i]
+		if l.Mode == rules.Shadow {
+			continue // it is nobody's limit yet
+		}
 		s := said{
 			typ: d.Policy.Type, method: d.Policy.Method, name: d.Policy.Name(l.Index),
 			limit: &d.Policy.Limits[l.Index], rule: -1, key: l.Key, denied: err != nil,

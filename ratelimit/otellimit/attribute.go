@@ -38,12 +38,9 @@ type key struct {
 // wholeCall stands for all of a policy's limits.
 const wholeCall = -1
 
-// enforce is the mode of a limit that denies.
-const enforce = "enforce"
-
 // limitKey is the key of what one limit said.
 func limitKey(p *rules.Policy, l *ratelimit.LimitDecision, r result) key {
-	return key{policy: p, limit: l.Index, result: r, source: sourceOf(l.Source), mode: enforce}
+	return key{policy: p, limit: l.Index, result: r, source: sourceOf(l.Source), mode: l.Mode.String()}
 }
 
 // sourceOf is who decided a limit.

@@ -78,6 +78,9 @@ func (o *Observer) countRequests(ctx context.Context, d *ratelimit.Decision, cal
 	switch call {
 	case canceled, failed:
 		for i := range d.Policy.Limits {
+			if d.Policy.Limits[i].Mode == rules.Shadow {
+				continue
+			}
 			o.requests.Add(ctx, 1, o.sets.of(key{policy: d.Policy, limit: i, result: call, failure: failureOf(err)}).add...)
 		}
 		return
@@ -90,6 +93,8 @@ func (o *Observer) countRequests(ctx context.Context, d *ratelimit.Decision, cal
 		case call == acquired:
 			o.requests.Add(ctx, 1, o.sets.of(limitKey(d.Policy, l, acquired)).add...)
 			o.countLease(ctx, d.Policy, l)
+		case l.Mode == rules.Shadow:
+			o.requests.Add(ctx, 1, o.sets.of(limitKey(d.Policy, l, acquired)).add...)
 		}
 	}
 }
@@ -131,7 +136,7 @@ func (o *Observer) addEvent(ctx context.Context, d *ratelimit.Decision) {
 func longest(d *ratelimit.Decision) *ratelimit.LimitDecision {
 	var worst *ratelimit.LimitDecision
 	for i := range d.Limits {
-		if l := &d.Limits[i]; !l.Allowed && (worst == nil || wait(l) > wait(worst)) {
+		if l := &d.Limits[i]; !l.Allowed && l.Mode == rules.Enforce && (worst == nil || wait(l) > wait(worst)) {
 			worst = l
 		}
 	}

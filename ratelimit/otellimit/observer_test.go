@@ -43,6 +43,11 @@ func failing(l rules.Limit, f rules.OnFail) rules.Limit {
 	return l
 }
 
+func shadow(l rules.Limit) rules.Limit {
+	l.Mode = rules.Shadow
+	return l
+}
+
 func policy(limits ...rules.Limit) *rules.Policy {
 	return &rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: limits}
 }
@@ -138,6 +143,15 @@ func TestMetrics(t *testing.T) {
 			check.duration result=acquired = 2 times
 			check.duration result=rejected = 1 times
 			active_request_leases policy=Create/concurrency = 0`,
+		},
+		{
+			"a shadow beside the limit", working, []rules.Limit{ip, shadow(user)}, 5, alice(), nil, `
+			requests mode=enforce policy=Create result=acquired source=store = 3
+			requests mode=enforce policy=Create result=rejected source=store = 2
+			requests mode=shadow policy=Create/user/shadow result=acquired source=store = 2
+			requests mode=shadow policy=Create/user/shadow result=rejected source=store = 3
+			check.duration result=acquired = 3 times
+			check.duration result=rejected = 2 times`,
 		},
 		{
 			"a place that nobody keeps", broken(store.Unavailable), []rules.Limit{{Kind: rules.Concurrency, Count: 1, OnFail: rules.FailOpen}}, 1, alice(), nil, `

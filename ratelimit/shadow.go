@@ -1,0 +1,135 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// shadows reports whether a limit denies nothing here.
+func (l *Limiter) shadows(of *rules.Limit) bool {
+	return of.Mode == rules.Shadow || l.mode == rules.Shadow
+}
+
+// shade adds what l, which is limit i and a shadow, is asked for a call. One that has no id to count by, or asks for less than nothing, does not apply.
+func (c *call) shade(l *limit, i int, id string, cost int64) {
+	if id == "" && l.Whose() != rules.Global || cost < 0 {
+		return
+	}
+	if c.shadow == nil {
+		c.shadow = new(call)
+	}
+	if l.holds != nil {
+		c.shadow.want(l, i, id, min(cost, l.most))
+		return
+	}
+	c.shadow.indexes = append(c.shadow.indexes, i)
+	c.shadow.requests = append(c.shadow.requests, store.NewRequest(l.Limit, l.key(id), cost))
+}
+
+// askShadow asks the shadows of a call that the other limits have decided, and writes into d what they say. They are decided together, as
+// if they were the only limits of the method: those that charge always see every call, denied or not, and those that charge by outcome, or
+// hold something, the calls that are made. Where they cannot be asked, nothing is said of them.
+func (g *Guard) askShadow(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) {
+	if d.Degraded != nil {
+		return // the store would keep the call waiting, for no answer
+	}
+	if !d.Allowed {
+		c.shadow.drop(func(i int) bool { return g.limits[i].Charge != rules.ChargeAlways })
+		c.shadow.holds = nil
+	}
+	if g.takeShadow(ctx, c.shadow, detail, d, permit) {
+		g.holdShadow(ctx, c.shadow, d, permit)
+	}
+}
+
+// drop takes the rates of some limits out of the call.
+func (c *call) drop(of func(i int) bool) {
+	kept := 0
+	for n, i := range c.indexes {
+		if !of(i) {
+			c.indexes[kept], c.requests[kept] = i, c.requests[n]
+			kept++
+		}
+	}
+	c.indexes, c.requests = c.indexes[:kept], c.requests[:kept]
+}
+
+// takeShadow asks for the rates of c, and reports whether they have room.
+func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) bool {
+	if len(c.requests) == 0 {
+		return true
+	}
+	out := outcomes.Get().(*store.Outcome)
+	defer outcomes.Put(out)
+	if err := g.limiter.asked.Take(ctx, c.requests, detail, out); err != nil {
+		g.shadowFailed(ctx, &g.limiter.health, err)
+		return false
+	}
+	if detail {
+		g.tellShadow(d, c, out)
+	}
+	if out.Allowed && d.Allowed {
+		e := permit.withEnding(ctx, g)
+		e.shadow, e.shadows = Permit{store: g.limiter.asked, receipt: out.Receipt}, c.indexes
+	}
+	out.Receipt = store.Receipt{}
+	return out.Allowed
+}
+
+// tellShadow writes into d what the rates of c have said.
+func (g *Guard) tellShadow(d *Decision, c *call, out *store.Outcome) {
+	said := Decision{Policy: d.Policy}
+	if _, err := g.answer(&said, *c, g.limiter.asked, sourceOf(out), *out); err != nil {
+		g.limiter.health.refused(g.limiter.log, err)
+		return
+	}
+	for i := range said.Limits {
+		said.Limits[i].Mode = rules.Shadow
+	}
+	d.merge(said.Limits)
+}
+
+// withEnding returns the ending of the call that p is for.
+func (p *Permit) withEnding(ctx context.Context, g *Guard) *ending {
+	if p.ending == nil {
+		p.ending = &ending{guard: g, ctx: ctx}
+	}
+	return p.ending
+}
+
+// shadowFailed takes note that a shadow could not be asked.
+func (g *Guard) shadowFailed(ctx context.Context, of *health, err error) {
+	switch {
+	case store.Ended(ctx) != nil:
+	case misconfigured(err):
+		of.refused(g.limiter.log, err)
+	default:
+		of.failed(g.limiter.log, err)
+	}
+}
+
+// holdShadow takes what c is to hold and can have at once, for as long as the call runs. Nothing that becomes of it ends the call's context.
+func (g *Guard) holdShadow(ctx context.Context, c *call, d *Decision, permit *Permit) {
+	slices.SortStableFunc(c.holds, func(a, b wanted) int { return int(a.kind) - int(b.kind) })
+	for _, w := range c.holds {
+		said := LimitDecision{Index: w.index, Key: w.name, Cost: w.cost, Mode: rules.Shadow}
+		_, got, err := g.limits[w.index].holds.shared.try(ctx, w.name, w.cost)
+		if err != nil && !errors.Is(err, lock.ErrBusy) {
+			g.shadowFailed(ctx, &g.limiter.lockHealth, err)
+			return
+		}
+		said.Allowed = err == nil
+		d.merge([]LimitDecision{said})
+		if err != nil {
+			return
+		}
+		got.index = w.index
+		e := permit.withEnding(ctx, g)
+		e.held = append(e.held, got)
+	}
+}
