@@ -70,7 +70,15 @@ local function probe()
   return allowed
 end
 
--- try charges one limit after the other, and says how many. It stops where the base is another admission's.
+local function describe()
+  for i = 1, decision.size do
+    local limit = decision.limits[i]
+    others(limit).describe(limit)
+  end
+end
+
+-- try charges one limit after the other, and says how many, and describes them where that is asked for. It stops where the base
+-- is another admission's.
 local function try()
   for i = 1, decision.size do
     local limit = decision.limits[i]
@@ -85,6 +93,9 @@ local function try()
     if limit.cost > 0 then
       limit.algorithm.settle(limit, decision.base)
     end
+  end
+  if decision.detail then
+    describe()
   end
   return DONE
 end
@@ -112,16 +123,14 @@ end
 -- reset makes the keys absent, unless one is another program's, which an algorithm finds out that looks at it.
 local function reset()
   probe()
-  for i = 1, decision.size do
-    others(decision.limits[i]).describe(decision.limits[i])
-  end
+  describe()
   for i = 1, decision.size do
     redis.call('PEXPIRE', decision.limits[i].key, 0)
   end
 end
 
 local function decide()
-  local status, why = DENIED, nil
+  local status = DENIED
   if decision.op == RESET then
     reset()
     return DONE
@@ -132,15 +141,12 @@ local function decide()
     end
     status = DONE
   elseif probe() then
-    status, why = charge()
+    return charge()
   end
-  if decision.detail and status < TAKEN then
-    for i = 1, decision.size do
-      local limit = decision.limits[i]
-      others(limit).describe(limit)
-    end
+  if decision.detail then
+    describe()
   end
-  return status, why
+  return status
 end
 
 local function answer(status)
