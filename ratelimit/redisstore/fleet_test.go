@@ -109,3 +109,77 @@ func TestAttendPermissions(t *testing.T) {
 		t.Errorf("Attend under a prefix without permission = %v, want an error of class %v", err, store.Misconfigured)
 	}
 }
+
+// TestAttendancePromotion has three instances lose their master, and later the one that was promoted in its place: each divides by
+// three all the while, also where the new master has lost who was there.
+func TestAttendancePromotion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const key = "rl:instances"
+	sentinel := redistest.StartSentinel(t)
+	next := sentinel.Replica.Client(t)
+	members := func(want int64) {
+		t.Helper()
+		if err := redistest.Poll(func() error {
+			if n := next.ZCard(context.Background(), key).Val(); n != want {
+				return fmt.Errorf("the replica counts %d instances, want %d", n, want)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []instance
+	for range 3 {
+		i, err := newInside(sentinel.Client(t, func(o *redis.FailoverOptions) { o.DialerRetries = 1 }), 500*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, i)
+	}
+	for range 2 { // in the first round, those before do not know of those behind
+		attendAll(t, all)
+	}
+	members(3)
+
+	sentinel.Master.Kill(t)
+	wantSource(t, all, "local", 3)
+	wantSource(t, all, "store", 0)
+	attendAll(t, all)
+	members(3) // as before, and not six
+
+	do(t, next, "del", key)
+	attendAll(t, all[:1])
+	members(1)
+	sentinel.Replica.Kill(t)
+	wantSource(t, all, "local", 3)
+}
+
+func attendAll(t *testing.T, all []instance) {
+	t.Helper()
+	for _, i := range all {
+		if err := i.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantSource waits until the calls of every instance are decided by source, and fails the test if one says another number of instances then.
+func wantSource(t *testing.T, all []instance, source string, instances int) {
+	t.Helper()
+	for _, i := range all {
+		var a told
+		if err := redistest.Poll(func() (err error) {
+			if a, err = i.take("somebody", 1); err == nil && a.source != source {
+				err = fmt.Errorf("the call was decided by the %s, want the %s", a.source, source)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if a.instances != instances {
+			t.Errorf("by the %s, the decision says %d instances, want %d", source, a.instances, instances)
+		}
+	}
+}
