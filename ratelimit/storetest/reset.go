@@ -66,7 +66,8 @@ func lawResetGiveBack(sc *scene) {
 	}
 }
 
-// testResetUnderConcurrency resets a key while many call: no more passes in all than twice the count, and exactly the count after it.
+// testResetUnderConcurrency resets a key while many call: no more than the count passes before it, and no more after it, whenever that
+// is.
 func testResetUnderConcurrency(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {
 		const count = 30
@@ -88,8 +89,9 @@ func testResetUnderConcurrency(t *testing.T, s Subject) {
 		for _, n := range allowed {
 			total += n
 		}
-		if left := s.remaining(t, req)[0]; left != 0 || total != 2*count {
-			t.Errorf("%d of 100 calls allowed around a reset in their midst, and %d remaining, want %d and 0", total, left, 2*count)
+		left := s.remaining(t, req)[0]
+		if before := total - (count - left); before < 0 || before > count {
+			t.Errorf("%d of 100 calls allowed around a reset in their midst, and %d remaining: %d before it, want 0 to %d", total, left, before, count)
 		}
 	})(t, s)
 }
