@@ -108,3 +108,11 @@ func (f *fleet) instances() int {
 	defer f.mu.Unlock()
 	return max(1, f.latest, f.earlier)
 }
+
+// sharers is how many instances share what f counts, or as many as the program says where f is nil.
+func (l *Limiter) sharers(f *fleet) int {
+	if f == nil {
+		return l.instances
+	}
+	return f.instances()
+}

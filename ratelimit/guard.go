@@ -35,10 +35,9 @@ type Guard struct {
 type limit struct {
 	*rules.Limit
 	keyer
-	alone *alone      // how this process decides alone; nil where it does not
-	share rules.Limit // of what it may hold then
-	most  int64       // the largest cost that can ever be allowed
-	holds *holds      // what it holds; nil for a rate
+	alone *alone // how this process decides a rate alone; nil where it does not
+	most  int64  // the largest cost that can ever be allowed
+	holds *holds // what it holds; nil for a rate
 	// shadow says that it denies nothing.
 	shadow bool
 }

@@ -69,7 +69,10 @@ func (c *call) sortHolds() {
 }
 
 // holds has the ways to what one limit holds: at the limiter's store, and in this process alone.
-type holds struct{ shared, local holder }
+type holds struct {
+	shared, local holder
+	fleet         *fleet // that shares it, as [alone] has it
+}
 
 // holder has the one that its kind needs.
 type holder struct {
@@ -86,21 +89,23 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int) (limit, error) {
 	if l.locks == nil {
 		return limit{}, errNoLocks
 	}
-	share := *from
-	share.Count = max(1, from.Count/int64(l.instances))
 	shared, err := newHolder(l.locks, from)
 	if err != nil {
 		return limit{}, err
 	}
-	local, err := newHolder(l.localLocks, &share)
+	local, err := newHolder(l.localLocks, from)
 	if err != nil {
 		return limit{}, err
 	}
-	most := int64(1)
+	prepared := limit{Limit: from, keyer: newKeyer(p, i, l.secret), most: 1, holds: &holds{shared: shared, local: local}, shadow: l.shadows(from)}
 	if from.Kind == rules.Concurrency {
-		most = min(from.Count, lock.MaxCost)
+		prepared.most = min(from.Count, lock.MaxCost)
+		if from.OnFail == rules.FailLocal {
+			prefix, _ := p.Key(i)
+			prepared.holds.fleet = l.fleet(prefix)
+		}
 	}
-	return limit{Limit: from, keyer: newKeyer(p, i, l.secret), share: share, most: most, holds: &holds{shared, local}, shadow: l.shadows(from)}, nil
+	return prepared, nil
 }
 
 func newHolder(s lock.Store, l *rules.Limit) (h holder, err error) {
@@ -194,6 +199,7 @@ func (h *holding) acquire(ctx context.Context, d *Decision) (context.Context, he
 	inner, got, err := h.from(ctx, h.limit.holds.shared, h.cost, d)
 	if broken := h.broken(ctx, err); broken == nil {
 		g.limiter.lockHealth.decided(g.limiter.log)
+		h.limit.holds.fleet.attend(g.limiter.now())
 		return h.answer(ctx, inner, got, err, d)
 	} else if misconfigured(broken) {
 		g.limiter.lockHealth.refused(g.limiter.log, broken)
@@ -210,8 +216,24 @@ func (h *holding) acquire(ctx context.Context, d *Decision) (context.Context, he
 		return h.answer(ctx, ctx, held{}, nil, d)
 	}
 	h.said.Source = SourceLocal
-	inner, got, err = h.from(ctx, h.limit.holds.local, min(h.cost, max(1, h.limit.share.Count)), d)
+	inner, got, err = h.alone(ctx, d)
 	return h.answer(ctx, inner, got, err, d)
+}
+
+// alone acquires it in this process: a lock, or of what is limited in flight the share of one of the instances.
+func (h *holding) alone(ctx context.Context, d *Decision) (context.Context, held, error) {
+	if h.kind == rules.Lock {
+		return h.from(ctx, h.limit.holds.local, h.cost, d)
+	}
+	l := h.guard.limiter
+	h.said.Instances = l.sharers(h.limit.holds.fleet)
+	share := *h.limit.Limit
+	share.Count = max(1, share.Count/int64(h.said.Instances))
+	by, err := newHolder(l.localLocks, &share)
+	if err != nil {
+		return ctx, held{}, err
+	}
+	return h.from(ctx, by, min(h.cost, share.Count), d)
 }
 
 // from acquires it by one of the limit's holders.

@@ -130,3 +130,33 @@ func TestLocksThatCannotDecide(t *testing.T) {
 		})
 	}
 }
+
+// What is limited in flight is divided by the instances that the store has counted while it decided, as rates are.
+func TestHoldsAreSharedByThoseWhoAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fleetStore{brokenStore: working(), members: 4}
+		locks := &brokenLocks{lock.NewMemory(), nil}
+		var seen recorder
+		g := limiter(t, s, silent, ratelimit.WithLocks(locks), ratelimit.WithObserver(&seen)).Guard(create(inFlight(8)))
+		if err := run(g, alice(), nothing); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the one who counts
+		if n := s.attended(); n != 1 {
+			t.Fatalf("the store was told %d times that the process is there, want once", n)
+		}
+		locks.err = errDown
+		err := run(g, alice(), func(context.Context) error {
+			return run(g, alice(), func(context.Context) error {
+				wantBusy(t, run(g, alice(), nothing), "Create")
+				return nil
+			})
+		})
+		if err != nil {
+			t.Errorf("two of eight in flight, as one of four = %v, want nil", err)
+		}
+		if l := seen.decisions[len(seen.decisions)-1].Limits[0]; l.Instances != 4 || l.Source != ratelimit.SourceLocal {
+			t.Errorf("the decision says %+v, want that it is local, as one of 4", l)
+		}
+	})
+}
