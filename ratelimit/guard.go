@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -29,6 +30,8 @@ type Guard struct {
 	// recovers says that a limit is charged by outcome, of which a panic is one.
 	recovers bool
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
+
+	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
 }
 
 // limit is a limit of the policy, prepared.
@@ -38,8 +41,9 @@ type limit struct {
 	alone *alone // how this process decides a rate alone; nil where it does not
 	most  int64  // the largest cost that can ever be allowed
 	holds *holds // what it holds; nil for a rate
-	// shadow says that it denies nothing.
-	shadow bool
+	// shadow says that it denies nothing, off that it is not asked.
+	shadow, off bool
+	computed    *contracts // of WithRules; nil where there is none
 }
 
 // Take asks all limits of the method for the call, and returns an error unless they allow it: see [ErrExceeded] and the
@@ -96,6 +100,7 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Co
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	g = g.now()
 	watch := watchIn(ctx)
 	if detail || watch != nil {
 		return g.tell(ctx, in, watch)
@@ -210,6 +215,8 @@ type call struct {
 	indexes  []int
 	holds    []wanted
 	shadow   *call // what is asked of shadows; nil where none applies
+	// computed has for each request the limit whose rules were computed, nil where they are as written; it is nil where none were.
+	computed []*rules.Limit
 }
 
 // rules is the number of rules that the call asks.
@@ -241,12 +248,14 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if len(in) > 0 {
 			input = in[i]
 		}
-		if input.skipped() || l.Plan != "" && l.Plan != who.plan {
+		if l.off || input.skipped() || l.Plan != "" && l.Plan != who.plan {
 			continue
 		}
 		id := l.id(who, &input, g.limiter.ipv6)
 		if l.shadow {
-			c.shade(l, i, id, input.permits())
+			if err := g.shade(ctx, &c, i, id, input.permits()); err != nil {
+				return call{}, err
+			}
 			continue
 		}
 		if id == "" && l.Whose() != rules.Global {
@@ -255,16 +264,25 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			}
 			return call{}, g.fail(i, ErrNoIdentity, nil)
 		}
+		of, most := l.Limit, l.most
+		if l.computed != nil {
+			contract, err := g.compute(ctx, i)
+			if err != nil {
+				return call{}, err
+			}
+			of, most = contract.Limit, contract.most
+		}
 		cost := input.permits()
-		if cost < 0 || cost > l.most {
-			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, l.most))
+		if cost < 0 || cost > most {
+			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, most))
 		}
 		if l.holds != nil {
 			c.want(l, i, id, cost)
 			continue
 		}
 		c.indexes = g.indexes(c.indexes, i)
-		c.requests = append(c.requests, store.NewRequest(l.Limit, l.key(id), cost))
+		c.requests = append(c.requests, store.NewRequest(of, l.key(id), cost))
+		c.computes(l, of)
 	}
 	c.sortHolds()
 	return c, nil
@@ -316,6 +334,9 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 		req := &c.requests[n]
 		l := &d.Limits[n]
 		*l = LimitDecision{Index: c.indexes[n], Key: req.Key, Cost: req.Cost, Source: source, Allowed: true}
+		if c.computed != nil && c.computed[n] != nil {
+			l.Computed = c.computed[n].Rules
+		}
 		l.Rules, answers = answers[:len(req.Rules):len(req.Rules)], answers[len(req.Rules):]
 		for j, r := range out.Rules[:len(req.Rules)] {
 			allowed := r.RetryAfter == 0

@@ -84,8 +84,7 @@ var errNoLocks = errors.New("the limiter has no lock store: make it with ratelim
 	"where locks is of redislock.New over the client that keeps the counts, or of lock.NewMemory in a program of one instance")
 
 // prepareHold is prepare for a limit that holds.
-func (l *Limiter) prepareHold(p *rules.Policy, i int) (limit, error) {
-	from := &p.Limits[i]
+func (l *Limiter) prepareHold(p *rules.Policy, i int, from *rules.Limit) (limit, error) {
 	if l.locks == nil {
 		return limit{}, errNoLocks
 	}

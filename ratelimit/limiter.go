@@ -41,6 +41,8 @@ type Limiter struct {
 	ipv6        ipv6Prefix
 	colocated   bool
 	mode        rules.Mode // rules.Shadow makes shadows of all limits
+	computes    RulesFunc  // nil where none is given
+	overrides   atomic.Pointer[overriding]
 	health      health
 	lockHealth  health
 	maxWaiters  int64
@@ -52,6 +54,9 @@ type Limiter struct {
 	member string                     // what this limiter is called in them
 	types  map[string]string          // the package of each type, by "orders.Orders"
 	keys   map[keyOfPlan]*rules.Limit // a limit that counts under each key
+
+	policies []*rules.Policy // that are prepared
+	refused  string          // why overrides were last refused; empty once they are not
 }
 
 // New returns a limiter that decides by s.
@@ -141,25 +146,7 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	if err := l.register(p); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	g := &Guard{limiter: l, policy: p, limits: make([]limit, len(p.Limits))}
-	if l.mode == rules.Enforce {
-		g.planned = newPlanned(p)
-	}
-	for i := range p.Limits {
-		limit, err := l.prepare(p, i)
-		if err != nil {
-			return nil, fmt.Errorf("ratelimit: %s %s: limit %q: %w", p.Type, p.Method, p.Name(i), err)
-		}
-		g.limits[i] = limit
-		g.all = append(g.all, i)
-		g.recovers = g.recovers || p.Limits[i].Charge != rules.ChargeAlways
-		g.ends = g.ends || limit.holds != nil || g.recovers || limit.shadow
-		g.holding = g.holding || limit.holds != nil
-		g.waits = g.waits || p.Limits[i].Wait > 0 && limit.holds == nil && !limit.shadow
-		g.queues = g.queues || p.Limits[i].Queues() && !limit.shadow
-		g.inputs = g.inputs || p.Limits[i].By != "" || p.Limits[i].Cost != "" || p.Limits[i].When != ""
-	}
-	return g, nil
+	return l.compile(p, p, nil)
 }
 
 // keyOfPlan is the template of a key, and the plan that a limit which counts under it is for.
@@ -191,6 +178,10 @@ func (l *Limiter) register(p *rules.Policy) error {
 		}
 		l.keys[of] = own
 	}
+	if !slices.Contains(l.policies, p) {
+		l.policies = append(l.policies, p)
+		l.extend()
+	}
 	return nil
 }
 
@@ -198,29 +189,4 @@ func (l *Limiter) register(p *rules.Policy) error {
 func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// prepare does for one limit what need not be done at each call.
-func (l *Limiter) prepare(p *rules.Policy, i int) (limit, error) {
-	from := &p.Limits[i]
-	if from.Kind.Holds() {
-		return l.prepareHold(p, i)
-	}
-	prefix, _ := p.Key(i)
-	k := newKeyer(p, i, l.secret)
-	k.suffix = ":" + l.bucket(p, i)
-	prepared := limit{Limit: from, keyer: k, most: smallest(from), shadow: l.shadows(from)}
-	if !prepared.shadow {
-		prepared.alone = l.newAlone(from, prefix)
-	}
-	return prepared, nil
-}
-
-// smallest is the largest cost that all rules of l ever allow.
-func smallest(l *rules.Limit) int64 {
-	n := l.Capacity(l.Rules[0])
-	for _, r := range l.Rules {
-		n = min(n, l.Capacity(r))
-	}
-	return n
 }

@@ -14,15 +14,11 @@ type planned struct {
 	plans  []string
 }
 
-// newPlanned returns what p has for plans: for each kind of which every limit has one, and none says missing=allow.
-func newPlanned(p *rules.Policy) []planned {
+// newPlanned returns what g has for plans: for each kind of which every limit has one, and none says missing=allow.
+func (g *Guard) newPlanned() []planned {
 	var all []planned
-	for i := range p.Limits {
-		first := func(l rules.Limit) bool { return l.Kind == p.Limits[i].Kind && l.Mode == rules.Enforce }
-		if p.Limits[i].Plan == "" || slices.IndexFunc(p.Limits, first) != i {
-			continue
-		}
-		if of, strict := plannedOf(p, p.Limits[i].Kind); strict {
+	for _, kind := range []rules.Kind{rules.IP, rules.User, rules.Global, rules.Key} {
+		if of, strict := g.plannedOf(kind); strict && len(of.limits) > 0 {
 			all = append(all, of)
 		}
 	}
@@ -30,16 +26,18 @@ func newPlanned(p *rules.Policy) []planned {
 }
 
 // plannedOf returns the limits of a kind that are for plans, and whether callers on none of them are refused.
-func plannedOf(p *rules.Policy, kind rules.Kind) (of planned, strict bool) {
-	for i := range p.Limits {
-		l := &p.Limits[i]
-		if l.Kind != kind || l.Mode == rules.Shadow {
+func (g *Guard) plannedOf(kind rules.Kind) (of planned, strict bool) {
+	for i := range g.limits {
+		l := &g.limits[i]
+		if l.Kind != kind || l.shadow {
 			continue
 		}
 		if l.Plan == "" || l.Missing == rules.MissingAllow {
 			return of, false
 		}
-		of.limits = append(of.limits, i)
+		if !l.off {
+			of.limits = append(of.limits, i)
+		}
 		if !slices.Contains(of.plans, l.Plan) {
 			of.plans = append(of.plans, l.Plan)
 		}

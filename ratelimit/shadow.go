@@ -15,20 +15,31 @@ func (l *Limiter) shadows(of *rules.Limit) bool {
 	return of.Mode == rules.Shadow || l.mode == rules.Shadow
 }
 
-// shade adds what l, which is limit i and a shadow, is asked for a call. One that has no id to count by, or asks for less than nothing, does not apply.
-func (c *call) shade(l *limit, i int, id string, cost int64) {
+// shade adds what limit i, which is a shadow, is asked for a call. One that has no id to count by, or asks for less than nothing, does not apply.
+func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64) error {
+	l := &g.limits[i]
 	if id == "" && l.Whose() != rules.Global || cost < 0 {
-		return
+		return nil
 	}
 	if c.shadow == nil {
 		c.shadow = new(call)
 	}
 	if l.holds != nil {
 		c.shadow.want(l, i, id, min(cost, l.most))
-		return
+		return nil
+	}
+	of := l.Limit
+	if l.computed != nil {
+		contract, err := g.compute(ctx, i)
+		if err != nil {
+			return err
+		}
+		of = contract.Limit
 	}
 	c.shadow.indexes = append(c.shadow.indexes, i)
-	c.shadow.requests = append(c.shadow.requests, store.NewRequest(l.Limit, l.key(id), cost))
+	c.shadow.requests = append(c.shadow.requests, store.NewRequest(of, l.key(id), cost))
+	c.shadow.computes(l, of)
+	return nil
 }
 
 // askShadow asks the shadows of a call that the other limits have decided, and writes into d what they say. They are decided together, as
@@ -53,6 +64,9 @@ func (c *call) drop(of func(i int) bool) {
 	for n, i := range c.indexes {
 		if !of(i) {
 			c.indexes[kept], c.requests[kept] = i, c.requests[n]
+			if c.computed != nil {
+				c.computed[kept] = c.computed[n]
+			}
 			kept++
 		}
 	}

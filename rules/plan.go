@@ -1,9 +1,29 @@
 package rules
 
+import (
+	"errors"
+	"fmt"
+)
+
 // Alternative reports whether no call meets both limits, because they are for different plans. A limit with a plan applies to the
 // callers on it alone, and one without to everybody, beside those of the caller's plan.
 func (l *Limit) Alternative(other *Limit) bool {
 	return l.Plan != other.Plan && l.Plan != "" && other.Plan != ""
+}
+
+// WithRules returns the limit with other rules, or what is wrong with them.
+func (l *Limit) WithRules(rules []Rule) (*Limit, error) {
+	changed := *l
+	changed.Rules = rules
+	if len(rules) == 0 || l.Kind.Holds() {
+		return nil, fmt.Errorf("found %d rules for a limit of kind %v, want one or more on a limit that counts calls", len(rules), l.Kind)
+	}
+	var errs Errors
+	changed.checkOverridden(&errs)
+	if len(errs) > 0 {
+		return nil, errors.New(errs[0].Msg)
+	}
+	return &changed, nil
 }
 
 // SameState reports how what two limits keep of their calls differs, nil if each could read the other's: they count by the same

@@ -56,6 +56,10 @@ func (rec *record) Observe(_ context.Context, d *ratelimit.Decision, err error) 
 			typ: d.Policy.Type, method: d.Policy.Method, name: d.Policy.Name(l.Index),
 			limit: &d.Policy.Limits[l.Index], rule: -1, key: l.Key, denied: err != nil,
 		}
+		if l.Computed != nil {
+			own := *s.limit
+			own.Rules, s.limit = l.Computed, &own
+		}
 		if s.limit.Kind == rules.Concurrency && l.Source != ratelimit.SourceOpen {
 			s.answer = ratelimit.RuleDecision{Allowed: l.Allowed, RetryAfter: d.RetryAfter}
 			rec.keep(s)
