@@ -30,8 +30,11 @@ func (l *lab) redis() *redistest.Server {
 	return l.server
 }
 
-// client is a client as programs have it: with the options that go-redis has by default.
-func (l *lab) client() *redis.Client { return l.redis().Client(l) }
+// client is a client as programs have it: with the options that go-redis has by default, but that it heeds contexts, as the
+// documentation of redisstore advises.
+func (l *lab) client() *redis.Client {
+	return l.redis().Client(l, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+}
 
 // clean leaves nothing of what was measured before.
 func (l *lab) clean() {

@@ -18,9 +18,9 @@
 //
 // Callers who come while others are served share the next EVALSHA, up to 64 of them ([WithBatching]), and none waits for company:
 // whoever comes alone is sent at once. Each is decided as if it were alone, all or nothing, one after the other, and is told of
-// its own failure only. A caller who leaves before the script is written is not in it. Where the client keeps the budget by itself,
-// because its ReadTimeout is no longer or its ContextTimeoutEnabled is set, and the context cannot be cancelled, a lone caller's
-// script is sent from its own goroutine, which is faster. On a Cluster and a Ring each call is sent by itself.
+// its own failure only. A caller who leaves before the script is written is not in it. Where the client's ContextTimeoutEnabled
+// is set and the context cannot be cancelled, a lone caller's script is sent from its own goroutine, which is faster: then the client's
+// hooks, too, are to heed the ends of their contexts. On a Cluster and a Ring each call is sent by itself.
 //
 // # Queues
 //

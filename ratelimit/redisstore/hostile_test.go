@@ -3,7 +3,10 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +32,12 @@ var hostileOptions = []struct {
 	{"a name", func(o *redis.Options) { o.ClientName = "shop" }, ""},
 	{"no identity", func(o *redis.Options) { o.DisableIdentity = true }, ""},
 	{"DialerRetries 9", func(o *redis.Options) { o.DialerRetries = 9 }, "DialerRetries is 9"},
+	{"timeouts of an hour", func(o *redis.Options) {
+		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout = time.Hour, time.Hour, time.Hour, time.Hour
+	}, "ReadTimeout is 1h0m0s"},
+	{"timeouts of an hour, PoolSize 1", func(o *redis.Options) {
+		o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout, o.PoolSize = time.Hour, time.Hour, time.Hour, time.Hour, 1
+	}, "ReadTimeout is 1h0m0s"},
 	{"connections that live for a millisecond", func(o *redis.Options) { o.ConnMaxLifetime = time.Millisecond }, ""},
 }
 
@@ -139,5 +148,119 @@ func TestHostileHooks(t *testing.T) {
 				t.Errorf("Take = %v, want an error of class %v", err, test.class)
 			}
 		})
+	}
+}
+
+// latch is a hook that holds scripts back, and then sends them.
+type latch struct {
+	left     atomic.Int32 // scripts to hold back
+	heedless bool         // holds them until it is released, and not until their contexts are done
+	held     atomic.Int32
+	released chan struct{}
+	sent     chan error // what became of those that were held back
+}
+
+func (*latch) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*latch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *latch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !strings.HasPrefix(cmd.Name(), "eval") || h.left.Add(-1) < 0 {
+			return next(ctx, cmd)
+		}
+		done := ctx.Done()
+		if h.heedless {
+			done = nil
+		}
+		h.held.Add(1)
+		select {
+		case <-done:
+		case <-h.released:
+		}
+		err := next(ctx, cmd)
+		h.sent <- err
+		return err
+	}
+}
+
+// TestLateHook holds that a call ends with its budget or its context however long a hook holds the script back, that the script
+// is then never executed, and that calls whose scripts are not held back are decided meanwhile. Only who is served by a client that
+// is to heed contexts waits for a hook that does not.
+func TestLateHook(t *testing.T) {
+	server := redistest.Standalone(t)
+	for name, set := range map[string]func(*redis.Options){
+		"default options":       func(*redis.Options) {},
+		"short ReadTimeout":     func(o *redis.Options) { o.ReadTimeout = brief / 2 },
+		"ContextTimeoutEnabled": func(o *redis.Options) { o.ContextTimeoutEnabled = true },
+		"timeouts of an hour":   func(o *redis.Options) { o.ReadTimeout, o.PoolTimeout = time.Hour, time.Hour },
+	} {
+		for _, batching := range []int{1, redisstore.DefaultBatching} {
+			for _, heedless := range []bool{false, true} {
+				for _, cancelled := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, batching %d, heedless %v, cancelled %v", name, batching, heedless, cancelled), func(t *testing.T) {
+						h := &latch{heedless: heedless, released: make(chan struct{}), sent: make(chan error, redisstore.Aloft)}
+						client := server.Client(t, set)
+						client.AddHook(h)
+						s := newStore(t, client, redisstore.WithBudget(brief), redisstore.WithBatching(batching))
+						waits := client.Options().ContextTimeoutEnabled && batching > 1 && heedless && !cancelled
+						lateHook(t, s, h, client, cancelled, waits)
+					})
+				}
+			}
+		}
+	}
+}
+
+func lateHook(t *testing.T, s *redisstore.Store, h *latch, client *redis.Client, cancelled, waits bool) {
+	key := redistest.Prefix(t)
+	decidesAgain(t, s, key)
+	h.left.Store(redisstore.Aloft)
+	ctx := context.Background()
+	if cancelled {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, brief/4)
+		defer cancel()
+	}
+	ended := make(chan error, redisstore.Aloft)
+	for i := range redisstore.Aloft {
+		go func() {
+			_, err := store.Take(ctx, s, []store.Request{request(key, 100, 1)}, false)
+			ended <- err
+		}()
+		if waits {
+			until(t, i+1, "scripts are held back", func() int { return int(h.held.Load()) })
+		}
+	}
+	release := sync.OnceFunc(func() { close(h.released) })
+	defer release()
+	if waits {
+		decidesAgain(t, s, key)
+		release()
+	}
+	admitted := int64(0) // whose budgets had not ended yet when the hook let go
+	for range redisstore.Aloft {
+		select {
+		case err := <-ended:
+			if err == nil && waits {
+				admitted++
+				continue
+			}
+			if cancelled != errors.Is(err, context.DeadlineExceeded) || !cancelled && classOf(err) != store.Unavailable {
+				t.Errorf("Take of a script that is held back = %v, want an error of class %v, or the context's", err, store.Unavailable)
+			}
+		case <-time.After(late):
+			t.Fatal("a call has not ended with its budget, and waits for a hook")
+		}
+	}
+	decidesAgain(t, s, key)
+	release()
+	for range redisstore.Aloft {
+		<-h.sent
+	}
+	if n := charged(t, client, key); n != admitted {
+		t.Errorf("%d calls are charged, want %d: the others ended before their scripts were sent", n, admitted)
 	}
 }

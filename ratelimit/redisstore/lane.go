@@ -28,20 +28,26 @@ const (
 type lane struct {
 	store  *Store
 	most   int  // decisions of a ride
-	prompt bool // the client gives up on a server no later than a budget ends
+	prompt bool // the client heeds the ends of contexts
 
 	mu    sync.Mutex
 	queue []*rider
 	aloft int // rides on their way that somebody waits for
+	late  int // rides whose callers drive them, and should have been back
 }
 
 func newLane(s *Store) *lane {
 	l := &lane{store: s, most: s.most}
 	if c, ok := s.client.(*redis.Client); ok {
-		o := c.Options()
-		l.prompt = o.ContextTimeoutEnabled || o.ReadTimeout > 0 && o.ReadTimeout <= s.budget
+		l.prompt = prompt(c.Options())
 	}
 	return l
+}
+
+// prompt says whether a client with these options heeds the ends of contexts, whatever it waits for: for the reply, for that to the
+// first words on a new connection, and for all that the program gives it but what is asked without a context.
+func prompt(o *redis.Options) bool {
+	return o.ContextTimeoutEnabled && o.CredentialsProvider == nil && o.StreamingCredentialsProvider == nil && o.Limiter == nil
 }
 
 // rider is one caller's decision, on its way through a lane.
@@ -121,7 +127,7 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 	r.ride = nil
 	r.state.Store(queued)
 	ride := l.enter(r, alone)
-	if ride != nil && l.prompt && r.ctx.Done() == nil {
+	if ride != nil && ride.driven {
 		return l.drive(ride, r)
 	}
 	if ride != nil {
@@ -168,6 +174,7 @@ func (l *lane) enter(r *rider, alone bool) *ride {
 	ride := newRide(l)
 	ride.board(r)
 	ride.released = alone
+	ride.driven = l.prompt && l.late == 0 && r.ctx.Done() == nil
 	if !alone {
 		l.aloft++
 	}
@@ -177,7 +184,7 @@ func (l *lane) enter(r *rider, alone bool) *ride {
 // drive makes a ride in the goroutine of its only rider, which spares it the way from one to another and back: nothing but the
 // budget, which the client keeps, ends this call.
 func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
-	end := time.AfterFunc(time.Until(r.budget), ride.span.end) // of waiting for a connection
+	end := time.AfterFunc(time.Until(r.budget), func() { l.overrun(ride) })
 	ride.fly()
 	end.Stop()
 	if next := l.next(ride); next != nil {
@@ -188,6 +195,21 @@ func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
 		return verdict{}, expired(r.ctx, ride.call.Sent())
 	}
 	return r.verdict, r.err
+}
+
+// overrun ends the time of a ride whose caller drives it. Should the client not heed that, a hook of its for instance, then that caller
+// waits for it, but no other, and nobody else drives until then.
+func (l *lane) overrun(r *ride) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.over {
+		return
+	}
+	r.late = true
+	l.late++
+	r.span.end()
+	r.report(errOverdue)
+	l.release(r)
 }
 
 // run makes a ride, and then those that the queue has for it.
@@ -212,10 +234,25 @@ func deepen() byte {
 func (l *lane) next(r *ride) *ride {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	r.over = true
+	if r.late {
+		l.late--
+	}
 	if r.released {
 		return nil
 	}
 	return l.follow()
+}
+
+// release gives the place of a ride that is on its way to another. The lane's mu is held.
+func (l *lane) release(r *ride) {
+	if r.released {
+		return
+	}
+	r.released = true
+	if next := l.follow(); next != nil {
+		go l.run(next)
+	}
 }
 
 // follow puts what queues on a new ride in the place of one, or gives up the place.
@@ -259,12 +296,8 @@ func (l *lane) leave(r *rider, overdue bool) {
 	} else if ride.aboard == 0 {
 		ride.report(context.Canceled)
 	}
-	if ride.released || !overdue && ride.aboard > 0 {
-		return
-	}
-	ride.released = true
-	if next := l.follow(); next != nil {
-		go l.run(next)
+	if overdue || ride.aboard == 0 {
+		l.release(ride)
 	}
 }
 
@@ -287,9 +320,13 @@ type ride struct {
 	firstDecision [1]decision
 	firstWords    [2]any
 
+	driven bool // by its caller
+
 	// Under the lane's mu.
 	aboard    int         // riders that have not left
 	released  bool        // its place in the lane is another's
+	over      bool        // it has landed
+	late      bool        // its caller drives it and should have been back
 	reporting func(error) // tells the breaker; nil before it may, and once it has
 }
 
