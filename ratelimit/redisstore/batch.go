@@ -136,7 +136,7 @@ func (b batch) limits(limits []limit, numbers []int) ([]limit, []int) {
 	return limits, numbers
 }
 
-// limit is that of request i. What a log gets back needs its rules only to be described.
+// limit is that of request i. What a sliding log gets back needs its rules only to be described.
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
 	l := limit{place: place(req), option: option(req), rules: req.Rules}

@@ -131,16 +131,11 @@ func TestBucketPermissions(t *testing.T) {
 	if n := admin.Exists(ctx, "rl:a", "rl:log").Val(); n != 0 {
 		t.Errorf("%d keys left after all is given back, want none", n)
 	}
-	compact := func(key string) store.Request {
-		req := request(key, 10, 1)
-		req.Algorithm = rules.CompactLog
-		return req
-	}
-	take(t, s, bucketOf("rl:old", 10, 2), compact("rl:records"))
+	take(t, s, bucketOf("rl:old", 10, 2), hourlyCompact("rl:records", 10, 1))
 	before := []string{admin.Get(ctx, "rl:old").Val(), admin.Get(ctx, "rl:records").Val()}
 	narrow := as(t, server, strings.Replace(acl, "+pttl", "-pttl", 1)) // which the log asks for when the others have been written
 	_, err := store.Take(ctx, narrow, []store.Request{
-		bucketOf("rl:old", 10, 1), compact("rl:records"), bucketOf("rl:new", 10, 1), compact("rl:first"), request("rl:log", 10, 1),
+		bucketOf("rl:old", 10, 1), hourlyCompact("rl:records", 10, 1), bucketOf("rl:new", 10, 1), hourlyCompact("rl:first", 10, 1), request("rl:log", 10, 1),
 	}, false)
 	if classOf(err) != store.Misconfigured {
 		t.Fatalf("Take without a permission that the last limit needs = %v, want an error of class %v", err, store.Misconfigured)
@@ -156,15 +151,15 @@ func TestBucketPermissions(t *testing.T) {
 	}
 }
 
-// TestLostBucketReservation loses the reply of one slot: what other slots surely charged comes back, logs get back
-// what may have been charged, and the bucket of that slot keeps it: never is more given back than was charged.
+// TestLostBucketReservation loses the reply of one slot: what other slots surely charged comes back, a sliding log gets back
+// what may have been charged, and the bucket or compact log of that slot keeps it: never is more given back than was charged.
 func TestLostBucketReservation(t *testing.T) {
 	f := &faults{}
 	client := faultyClients(t, f)["cluster"]
 	s := newStore(t, client)
 	brief := newStore(t, client, redisstore.WithBudget(500*time.Millisecond))
 	p := redistest.Prefix(t)
-	requests := []store.Request{bucketOf(p+"a", 1000, 1), bucketOf(p+"b", 1000, 1), bucketOf(p+"c", 1000, 1), request(p+"log", 10, 1)}
+	requests := []store.Request{bucketOf(p+"a", 1000, 1), hourlyCompact(p+"b", 1000, 1), bucketOf(p+"c", 1000, 1), request(p+"log", 10, 1)}
 	for _, req := range requests {
 		req.Cost = 0
 		take(t, s, req)
@@ -184,8 +179,8 @@ func TestLostBucketReservation(t *testing.T) {
 		if left := take(t, s, log).Rules[0].Remaining; left != 10 {
 			return fmt.Errorf("%d remaining of the log, want 10", left)
 		}
-		if kept > 1 { // by the bucket whose reply was lost, if it was a bucket
-			return fmt.Errorf("%d permits kept by the buckets, want 1 at most", kept)
+		if kept > 1 { // by the limit whose reply was lost, if it was not the sliding log
+			return fmt.Errorf("%d permits kept by the others, want 1 at most", kept)
 		}
 		return nil
 	}); err != nil {
@@ -215,7 +210,7 @@ func TestCompactLogPermissions(t *testing.T) {
 func TestForeignCompactLog(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s := newStore(t, client)
-	for _, theirs := range []string{"theirs", "\x01log", "\x01log123456", "\x01log1234567", "\x01log1234567" + strings.Repeat("x", 14), "\x02log1234567890123", "\x01log" + strings.Repeat("x", 1000)} {
+	for _, theirs := range []string{"theirs", "\x03log", "\x03log123456", "\x03log1234567", "\x03log123456" + strings.Repeat("x", 16), "\x04log1234567890123", "\x03log" + strings.Repeat("x", 1020), "\x01log123456" + strings.Repeat("x", 60)} {
 		req := request(redistest.Prefix(t)+"log", 5, 1)
 		req.Algorithm = rules.CompactLog
 		client.Set(context.Background(), req.Key, theirs, time.Minute)

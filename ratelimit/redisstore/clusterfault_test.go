@@ -91,7 +91,8 @@ func clusterDown(t *testing.T) string {
 }
 
 // lostGiveBacks has calls denied in one slot of three, while one node executes give-backs whose replies are lost: what
-// nobody was admitted for is charged nowhere in the end, by reading the keys.
+// nobody was admitted for is charged to no sliding log in the end, and to the compact log at most once for each script that was
+// cut off, by reading the keys.
 func lostGiveBacks(t *testing.T) string {
 	f := &faults{}
 	cluster := redistest.NewCluster(t)
@@ -137,15 +138,15 @@ func lostGiveBacks(t *testing.T) string {
 		}
 		if n := plain.Exists(context.Background(), packed.Key).Val(); n != 0 {
 			out := take(t, newStore(t, plain), peek(packed))
-			if left := out.Rules[0].Remaining; left != 1000 {
-				return fmt.Errorf("%d of 1,000 remaining in the compact log, want all", left)
+			if left := out.Rules[0].Remaining; 1000-left > cut.Load() {
+				return fmt.Errorf("%d of 1,000 remaining in the compact log, want all but the %d at most that were cut off", left, cut.Load())
 			}
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
 	}
-	return fmt.Sprintf("%d scripts cut off; %v; 0 charged in the end", cut.Load(), &calls)
+	return fmt.Sprintf("%d scripts cut off; %v; 0 charged to the sliding log in the end", cut.Load(), &calls)
 }
 
 func peek(req store.Request) store.Request {

@@ -1,13 +1,12 @@
 -- compact-log: the sliding log in one string at the limit's key. Every unit of cost admitted is one record of it.
 --
---   record   when the unit was admitted, and the last 32 bits of the base of its admission: integers of 6 and 4 bytes,
---            the first byte the highest
---   string   <mark><expires> and the records in the order of their times, oldest first, those of one admission
---            together; it is read and written whole. Where that were PAGE bytes or more, the first PAGE of them are
---            <mark><expires><floor><older><room>, the newest records and zeros, and the older ones stand behind, with
---            room for more of them; it is read and written in parts.
+--   record   when the unit was admitted, or as much later as it was taken ahead: an integer of 6 bytes, the highest first
+--   string   <mark><expires> and the records in the order of their times, oldest first; it is read and written whole.
+--            Where that were PAGE bytes or more, the first PAGE of them are <mark><expires><floor><older><room>, the
+--            newest records and zeros, at least a record of them, and the older ones stand behind, with room for more of
+--            them; it is read and written in parts.
 --
---   mark     4 bytes that no text begins with: the first is 1 where the string is whole, 2 where it is in parts
+--   mark     4 bytes that no text begins with: the first is 3 where the string is whole, 4 where it is in parts
 --   expires  6 bytes: when the key expires, as far as this script has seen to it
 --   floor    6 bytes: the units up to then are dropped, though their records stay until there is no room
 --   older    records behind the first PAGE bytes, 6 bytes
@@ -15,6 +14,7 @@
 --
 -- Times are µs of the server's clock, without what is above 48 bits: of those that they may be, the one nearest to now,
 -- which is less than five years away. They are compared as numbers, for how strings compare is a matter of the server's locale.
+-- A record is never of zeros: one µs in nine years is recorded as the next.
 --
 -- It decides as sliding-log does: a rule (count, window) sees the units with a time > now - window, those later than
 -- now too, and denies a cost if the unit at rank count - cost + 1 from the newest is one of them. A unit of rank n is
@@ -22,15 +22,14 @@
 -- where a clock was set back, where an admission is given back that is not among the newest, and where there is no room
 -- left, once in an eighth of the log's length.
 --
--- What is given back is found by when it was charged and by the bytes of its base. That is exact: records that have both
--- in common are the same, whosever they are. Given back once more, it takes records of another admission only if one of the
--- same microsecond has the same 32 bits. Where it is not known when it was charged, or whether, which is so for a few seconds
--- after it was asked for, it is looked for among the units of the last minute, by the bytes of its base alone.
+-- What is given back is found by when it was charged: units of one µs are the same, whosever they are. So it is given back
+-- once, and only where it is known when it was charged, or else it may be another's. Nothing is taken where there are fewer
+-- units of that µs.
 
-local PAGE = 1028               -- bytes of a string from which on it is read in parts: a head and 100 records
+local PAGE = 1024               -- bytes of a string from which on it is read in parts: a head and 166 records
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
 local LONGEST = 31622400000000  -- µs, of all windows
-local RECORD = 10
+local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
 local SHORT_HEAD, LONG_HEAD = 10, 28
 
 -- pack returns the last 48 bits of an integer.
@@ -50,26 +49,36 @@ local function unpack48(text, from, near)
   return near + (ahead + 140737488355328) % 281474976710656 - 140737488355328
 end
 
--- name returns the bytes of a base that its records have.
-local function name(base)
-  return string.sub(pack(base + 0), 3)
+-- record returns the record of a unit of a time.
+local function record(time)
+  local text = pack(time)
+  return text ~= ZEROS and text or pack(time + 1)
 end
 
 -- A limit's log is what is known of the string: its text, start, floor, older and units. text is its first PAGE bytes, in which
 -- the newest records begin at byte start; there are older ones behind them, and units of both.
 
+-- ending returns where the zeros begin behind the records of a string in parts.
+local function ending(text)
+  local from = LONG_HEAD + 1
+  repeat
+    local zeros = string.find(text, ZEROS, from, true) or PAGE
+    from = LONG_HEAD + 1 + math.ceil((zeros - LONG_HEAD - 1) / RECORD) * RECORD
+  until from > PAGE or string.sub(text, from, from + RECORD - 1) == ZEROS
+  return from
+end
+
 -- load reads the string. Another program's is refused, as the server refuses a key of another type.
 local function load(limit)
-  local text = redis.call('GETRANGE', limit.key, '0', '1027')
+  local text = redis.call('GETRANGE', limit.key, '0', '1023')
   local size, mark = #text, string.sub(text, 1, 4)
   local newer = (size - SHORT_HEAD) / RECORD
   limit.text, limit.start, limit.floor, limit.older, limit.units = text, SHORT_HEAD + 1, 0, 0, newer
-  if mark == '\1log' and size < PAGE and newer > 0 and newer % 1 == 0 then
+  if mark == '\3log' and size < PAGE and newer > 0 and newer % 1 == 0 then
     return
-  elseif mark == '\2log' and size == PAGE then
-    local ends = string.find(text, '\0\0\0\0\0\0\0\0\0\0', LONG_HEAD + 1, true) or PAGE + 1
+  elseif mark == '\4log' and size == PAGE then
     limit.start, limit.floor, limit.older = LONG_HEAD + 1, unpack48(text, 11, now), unpack48(text, 17, 0)
-    limit.units = limit.older + math.ceil((ends - LONG_HEAD - 1) / RECORD)
+    limit.units = limit.older + (ending(text) - LONG_HEAD - 1) / RECORD
   elseif size == 0 then
     limit.units = 0
   else
@@ -112,9 +121,8 @@ end
 
 -- others makes what few calls need.
 local function others()
-  local KEPT = 50         -- newest records that stay within the first PAGE bytes when older ones leave them
-  local CHUNK = 128       -- records that are read at once where one of several is looked for
-  local RECENT = 60000000 -- µs in which a call is answered, or given up
+  local KEPT = 66   -- newest records that stay within the first PAGE bytes when older ones leave them
+  local CHUNK = 128 -- records that are read at once where one of several is looked for
 
   -- records returns the records from and below to.
   local function records(limit, from, to)
@@ -158,7 +166,7 @@ local function others()
   end
 
   local function long_head(expires, floor, older, room)
-    return '\2log' .. pack(expires) .. pack(floor) .. pack(older) .. pack(room)
+    return '\4log' .. pack(expires) .. pack(floor) .. pack(older) .. pack(room)
   end
 
   -- write makes records all there are of the log.
@@ -167,7 +175,7 @@ local function others()
     if units == 0 then
       redis.call('PEXPIRE', limit.key, 0)
     elseif SHORT_HEAD + #all < PAGE then
-      redis.call('SET', limit.key, '\1log' .. pack(expires) .. all, ...)
+      redis.call('SET', limit.key, '\3log' .. pack(expires) .. all, ...)
     else
       local older, room = units - KEPT, KEPT + math.floor(units / 8)
       local page = long_head(expires, unpack48(all, 1, now) - 1, older, room) .. string.sub(all, older * RECORD + 1)
@@ -186,18 +194,18 @@ local function others()
     end
     redis.call('SETRANGE', limit.key, integer(PAGE + older * RECORD), string.sub(newer, 1, moved * RECORD))
     redis.call('SETRANGE', limit.key, '0', long_head(expires, limit.floor, older + moved, room - moved) ..
-      string.sub(newer, moved * RECORD + 1) .. string.rep('\0', (100 - KEPT) * RECORD))
+      string.sub(newer, moved * RECORD + 1) .. string.rep('\0', PAGE - LONG_HEAD - KEPT * RECORD))
     return true
   end
 
-  -- insert adds records of now. The key expires at expires: in ms, if that is new. stale says that there are records of
+  -- insert adds records of a time. The key expires at expires: in ms, if that is new. stale says that there are records of
   -- times so long ago that they are to be dropped at once.
-  local function insert(limit, added, expires, ms, stale)
+  local function insert(limit, time, added, expires, ms, stale)
     local units = limit.units
     local place = units
-    if units > 0 and at(limit, units - 1) > now then
-      place = later(limit, now, 0, units)
-    elseif limit.older > 0 and now > limit.floor and not stale and turn(limit, added, expires) then
+    if units > 0 and at(limit, units - 1) > time then
+      place = later(limit, time, 0, units)
+    elseif limit.older > 0 and time > limit.floor and not stale and turn(limit, added, expires) then
       if ms then
         redis.call('PEXPIRE', limit.key, ms)
       end
@@ -221,47 +229,19 @@ local function others()
     end
   end
 
-  -- seek returns the first of the newest cost records from and below to that are alike and have the bytes of a base, nil if
-  -- there are none.
-  local function seek(limit, from, to, bytes)
-    local text, first = records(limit, from, to), nil
-    local found = string.find(text, bytes, 1, true)
-    while found do
-      local next = found + 1
-      if found % RECORD == 7 then
-        local all = string.rep(string.sub(text, found - 6, found + 3), limit.cost)
-        if string.sub(text, found - 6, found - 7 + #all) == all then
-          first, next = from + (found - 7) / RECORD, found - 6 + #all
-        end
-      end
-      found = string.find(text, bytes, next, true)
-    end
-    return first
-  end
-
-  local function discharge(limit, base, charged)
+  local function discharge(limit, _, charged)
     load(limit)
     limit.written = true
-    if limit.cost == 0 then
-      return
-    end
-    local time, units = charged + 0, limit.units
-    local from, to
-    if time > 0 then
-      from = later(limit, time - 1, 0, units)
-      to = later(limit, time, from, units)
-    else
-      from, to = later(limit, now - RECENT, 0, units), units
-    end
-    local first = seek(limit, from, to, name(base))
-    if first then
-      cut(limit, first, first + limit.cost)
+    local cost, units, time = limit.cost, limit.units, unpack48(record(charged + (limit.ahead or 0)), 1, now)
+    local first = later(limit, time - 1, 0, units)
+    if cost > 0 and first + cost <= units and at(limit, first + cost - 1) == time then
+      cut(limit, first, first + cost)
     end
   end
 
-  local function revert(limit, base)
+  local function revert(limit)
     if limit.written then
-      discharge(limit, base, now)
+      discharge(limit, nil, now)
     end
   end
 
@@ -285,14 +265,14 @@ local function others()
   return {insert = insert, revert = revert, discharge = discharge, describe = describe}
 end
 
-local stamp, insert -- now as records have it, and a function of others: both once they are needed
+local stamp, insert -- the record of now, and a function of others: both once they are needed
 
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
-local function settle(limit, base)
-  local text, units, older, floor = limit.text, limit.units, limit.older, limit.floor
+local function settle(limit)
+  local text, units, older, floor, ahead = limit.text, limit.units, limit.older, limit.floor, limit.ahead or 0
   local expires, near = units > 0 and unpack48(text, 5, now) or 0, nil
-  local ms = math.ceil(limit.window / 1000)
+  local time, ms = now + ahead, math.ceil((limit.window + ahead) / 1000)
   if math.floor((expires - now) / 1000) <= ms then
     expires, near = now + (ms + SLACK_AFTER_WINDOW) * 1000, integer(ms + SLACK_AFTER_WINDOW)
   end
@@ -304,16 +284,16 @@ local function settle(limit, base)
     floor = now - LONGEST
   end
   limit.written = true
-  stamp = stamp or pack(now)
-  local added = stamp .. name(base)
+  stamp = stamp or record(now)
+  local added = ahead == 0 and stamp or record(time)
   if limit.cost > 1 then
     added = string.rep(added, limit.cost)
   end
   local place = limit.start - 1 + (units - older) * RECORD
-  if now <= floor or stale and older > 0 or place + #added > PAGE or units > 0 and at(limit, units - 1) > now then
+  if time <= floor or stale and older > 0 or place + #added >= PAGE or units > 0 and at(limit, units - 1) > time then
     limit.floor = floor
     insert = insert or others().insert
-    insert(limit, added, expires, near, stale)
+    insert(limit, time, added, expires, near, stale)
   elseif older > 0 then
     redis.call('SETRANGE', limit.key, integer(place), added)
     if near or floor ~= limit.floor then
@@ -328,7 +308,7 @@ local function settle(limit, base)
       from = from + RECORD
     end
     if near then
-      redis.call('SET', limit.key, '\1log' .. pack(expires) .. string.sub(text, from) .. added, 'PX', near)
+      redis.call('SET', limit.key, '\3log' .. pack(expires) .. string.sub(text, from) .. added, 'PX', near)
     elseif from > limit.start then
       redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     else

@@ -11,8 +11,9 @@
 // On a Redis Cluster, limits whose keys lie in different slots cannot be decided at one instant. There, one script
 // for each slot reserves in parallel, and where one denies, what the others reserved is given back before the call
 // returns. No limit ever lets more pass than it allows, but another caller may be denied by a reservation that is
-// about to be given back. ratelimit.WithColocation puts the limits of a method into one slot instead. On a Ring, every key
-// is decided on its own in the same way.
+// about to be given back. Where the reply of a slot is lost, a sliding log gets back what may have been charged there;
+// under every other algorithm that stays charged until it comes back by itself. ratelimit.WithColocation puts the limits
+// of a method into one slot instead. On a Ring, every key is decided on its own in the same way.
 //
 // # Many callers
 //

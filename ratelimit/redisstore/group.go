@@ -207,7 +207,7 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 }
 
 // settleOn makes a give-back one of what f surely has charged, and of what can be given back whether it was charged or
-// not: the admissions of logs, by their base. It returns whether anything is left.
+// not: the admissions of sliding logs, by their base. It returns whether anything is left.
 func (back *flight) settleOn(f *flight) bool {
 	d := &back.batch[0]
 	if f.err == nil {

@@ -78,7 +78,7 @@ var faultMatrix = []row{
 	{fault: "CROSSSLOT", invariant: "keys of one script share a slot", test: "TestSlot TestSharedSlot"},
 	{fault: "undeclared keys", invariant: "no script touches one", test: "TestClusterDeclaredKeys/PeekChargesNothing"},
 	{fault: "denied in one slot, under load", invariant: "nothing stays charged in the others", test: "TestDeniedAcrossSlots TestManyDeniedAcrossSlots"},
-	{fault: "replies of give-backs lost on one node", invariant: "logs: nothing denied stays charged", produce: lostGiveBacks},
+	{fault: "replies of give-backs lost on one node", invariant: "sliding logs: nothing denied stays charged; compact logs: what was cut off at most", produce: lostGiveBacks},
 	{fault: "promotion by Sentinel under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: promotion},
 	{fault: "promotion in a Cluster under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: clusterPromotion},
 	{fault: "promotion by Sentinel under instances that are counted", invariant: "counted as before; no fewer where the count is lost", test: "TestAttendancePromotion"},

@@ -70,7 +70,7 @@ var algorithms = []struct {
 	atBucket:         {lua: bucketLua, dates: true, option: burst},
 	atFixedWindow:    {lua: fixedWindowLua, dates: true, option: func(req *store.Request) int64 { return int64(req.Start) }},
 	atSlidingWindow:  {lua: slidingWindowLua, dates: true, option: segments},
-	atCompactLog:     {lua: compactLogLua, remembers: true, dates: true},
+	atCompactLog:     {lua: compactLogLua, dates: true},
 	atIntervalBucket: {lua: intervalBucketLua, dates: true, option: burst},
 	atQueue:          {lua: queueLua, dates: true, option: mostDelay},
 }

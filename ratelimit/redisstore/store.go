@@ -159,7 +159,7 @@ func (d *decision) delay(answers []store.RuleOutcome, delays []int64) {
 }
 
 // GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
-// within the budget; it fails at once where [Store.Take] would not ask. What a log has recorded can be given back any number of times; of other limits, a receipt is used once,
+// within the budget; it fails at once where [Store.Take] would not ask. What a sliding log has recorded can be given back any number of times; of other limits, a receipt is used once,
 // and again only where the server surely has not heard of it.
 func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	if receipt.ID == 0 {
