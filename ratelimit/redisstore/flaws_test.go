@@ -73,6 +73,46 @@ var flaws = []flaw{
   return (rule.ends or now) + more, body`, `local missing = math.ceil(((rule.ends or now) - now) * rule.count / rule.window) + cost
   return now + math.ceil(missing * rule.window / rule.count), ''`,
 	}, "TestMiniredis/RateDoesNotDrift"},
+	{"trimming before the check, which a server that is full lets pass with all that follows", "sliding_log.lua", []string{
+		`local units = redis.call('ZCARD', limit.key)`, `redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - limit.window))
+  local units = redis.call('ZCARD', limit.key)`,
+	}, "TestServerStates/OOM"},
+	{"a retry-after that is the key's time to live", "sliding_log.lua", []string{
+		`rule.retry, allowed = leaves - now, false`, `rule.retry, allowed = redis.call('PTTL', limit.key) * 1000, false`,
+	}, "TestMiniredis/RetryAfterIsTight"},
+	{"a retry-after for one permit, whatever the cost", "sliding_log.lua", []string{
+		`rule.retry, allowed = leaves - now, false`, `rule.retry, allowed = math.max(1, newest(limit.key, math.min(units, rule.count)) + rule.window - now), false`,
+	}, "TestMiniredis/Traces"},
+	{"units that a clock which was set back does not see", "sliding_log.lua", []string{
+		`if leaves > now then`, `if leaves > now and leaves <= now + rule.window then`,
+	}, "TestMiniredis/ClockSetBack"},
+	{"a give-back of what is newest, whosever it is", "sliding_log.lua", []string{
+		`redis.call('ZREM', limit.key, unpack(members))`, `redis.call('ZREMRANGEBYRANK', limit.key, -#members, -1)`,
+	}, "TestMiniredis/GiveBackIsIdempotent"},
+	{"a permit's time in whole microseconds, rounded down", "bucket.lua", []string{
+		`local more, body = move(rule, cost * rule.window)`, `local more, body = move(rule, cost * math.floor(rule.window / rule.count) * rule.count)`,
+	}, "TestMiniredis/(RateIsKept|Numbers)"},
+	{"gains that are counted anew from every call", "interval_bucket.lua", []string{
+		`return (rule.ends or now) + more * rule.window`, `return now + (math.ceil(((rule.ends or now) - now) / rule.window) + more) * rule.window`,
+	}, "TestMiniredis/(Traces|Intervals)"},
+	{"a window that every call puts off", "fixed_window.lua", []string{
+		`local ends = rule.ends
+  if not ends then`, `local ends = rule.ends
+  if not ends or option == 1 then`,
+	}, "TestMiniredis/(Traces|RateIsReached)"},
+	{"the oldest part of a window weighed by how much of it is left", "sliding_window.lua", []string{
+		`local length, ends = length_of(rule, segments), rule.ends
+  for number in string.gmatch(rule.body .. ',', '(%d*),') do
+    room = room - (tonumber(number) or 0)
+    if ends <= now then`, `local length, ends = length_of(rule, segments), rule.ends
+  for number in string.gmatch(rule.body .. ',', '(%d*),') do
+    room = room - math.floor((tonumber(number) or 0) * math.min(1, (ends - now) / length))
+    if ends <= now then`,
+	}, "TestMiniredis/NeverMore"},
+	{"what belongs together in two keys", "entries.lua", []string{
+		`limit.written = true`, `redis.call('SET', limit.key .. ':last', integer(now), 'PX', integer(limit.window / 1000))
+  limit.written = true`,
+	}, "TestKeysOfAllAlgorithms"},
 	{"a denied call that is charged", "frame.lua", []string{
 		`elseif probe() then`, `elseif not probe() then
     charge()
@@ -84,7 +124,10 @@ var flaws = []flaw{
       if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit, decision.base) end
     else
       allowed = false`,
-		`status, why = charge()`, `status = DONE`,
+		`return charge()`, `if decision.detail then
+      describe()
+    end
+    return DONE`,
 	}, "TestMiniredis/AllOrNothing"},
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
 		`others(limit).revert(limit, decision.base)`, `local _ = limit`,

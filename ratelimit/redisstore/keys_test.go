@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,9 @@ func TestKeysOfAllAlgorithms(t *testing.T) {
 				all.Cost = 3
 				if out := take(t, s, all); !out.Allowed {
 					t.Errorf("Take after FLUSHALL = %+v, want allowed", out)
+				}
+				if keys := client.Keys(ctx, "*").Val(); !slices.Equal(keys, []string{req.Key}) {
+					t.Errorf("a limit has the keys %q, want one, of which no half can be lost", keys)
 				}
 				if err := s.GiveBack(ctx, out.Receipt); err != nil {
 					t.Errorf("GiveBack of what was flushed = %v, want nil", err)

@@ -111,7 +111,13 @@ func lawBackward(sc *scene) {
 		}
 	}
 	check("once the clock is set back", before.Rules)
-	if out := sc.call(max(1, sc.drawCost())); out.Allowed {
+	cost := max(1, sc.drawCost())
+	if out := sc.call(cost); out.Allowed {
+		for i, r := range before.Rules {
+			if cost > r.Remaining {
+				sc.Fatalf("%v: rule %d: cost %d passes once the clock is set back by %v, with %d remaining before", sc.limit, i, cost, back, r.Remaining)
+			}
+		}
 		check("after a call", out.Rules)
 	}
 	sc.subject.Clock.Move(back)
