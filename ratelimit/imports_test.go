@@ -18,6 +18,7 @@ const module = "github.com/rlgen/rlgen"
 //	cmd/rlgen ──► gen ──► rules ◄── store ◄── memstore ◄── ratelimit ◄── leaves
 var layers = map[string][]string{
 	"rules":                         {},
+	"rules/overridefile":            {"rules", "go.yaml.in/yaml/v4"},
 	"gen":                           {"rules", "golang.org/x/tools"},
 	"cmd/rlgen":                     {"gen", "rules", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation", "cmd/rlgen/internal/report", "github.com/rogpeppe/go-internal/diff"},
 	"cmd/rlgen/internal/traffic":    {},
@@ -34,6 +35,7 @@ var layers = map[string][]string{
 	"ratelimit/redisurl":            {"github.com/redis/go-redis/v9"},
 	"ratelimit/internal/rediscall":  {"ratelimit/store", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
 	"ratelimit/internal/due":        {},
+	"ratelimit/internal/page":       {},
 	"ratelimit/lock":                {"ratelimit/store", "ratelimit/internal/due"},
 	"ratelimit/lock/redislock":      {"ratelimit/lock", "ratelimit/store", "ratelimit/internal/due", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9"},
 	"ratelimit/lock/locktest":       {"ratelimit/lock", "ratelimit/store", "pgregory.net/rapid"},
