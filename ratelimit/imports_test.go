@@ -27,6 +27,7 @@ var layers = map[string][]string{
 	"ratelimit/store":               {"rules"},
 	"ratelimit/memstore":            {"rules", "ratelimit/store"},
 	"ratelimit":                     {"rules", "ratelimit/store", "ratelimit/memstore", "ratelimit/lock", "ratelimit/internal/denycache", "ratelimit/internal/recall"},
+	"ratelimit/override":            {"rules", "rules/overridefile", "ratelimit"},
 	"ratelimit/internal/recall":     {"rules", "ratelimit/store"},
 	"ratelimit/internal/denycache":  {"ratelimit/store"},
 	"ratelimit/storetest":           {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},

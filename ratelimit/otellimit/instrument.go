@@ -41,6 +41,6 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	i.fallbacks, errs[5] = m.Int64Counter("rate_limiting.fallbacks", metric.WithUnit("{request}"),
 		metric.WithDescription("Calls, for each limit, that were decided without the store."))
 	i.reloads, errs[6] = m.Int64Counter("rate_limiting.policy.reloads", metric.WithUnit("{reload}"),
-		metric.WithDescription("How often the numbers of limits were read anew."))
+		metric.WithDescription("How often other overrides of limits were read."))
 	return i, errors.Join(errs...)
 }

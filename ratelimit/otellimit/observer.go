@@ -18,7 +18,10 @@ type Observer struct {
 	sets sets
 }
 
-var _ ratelimit.EndObserver = (*Observer)(nil)
+var (
+	_ ratelimit.EndObserver    = (*Observer)(nil)
+	_ ratelimit.ReloadObserver = (*Observer)(nil)
+)
 
 // New returns an observer. Without options it measures nothing, and adds events to spans alone.
 func New(opts ...Option) (*Observer, error) {
@@ -64,7 +67,7 @@ func (o *Observer) ObserveEnd(ctx context.Context, e *ratelimit.End) {
 	}
 }
 
-// Reloaded counts that the program has read its limits' numbers anew, and that they could not be used where err is not nil.
+// Reloaded counts that other overrides are in force, or that they could not be used where err is not nil.
 func (o *Observer) Reloaded(ctx context.Context, err error) {
 	k := key{}
 	if err != nil {
