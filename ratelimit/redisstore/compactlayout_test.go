@@ -1,0 +1,252 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// compactLog is one limit on a server of its own, whose string a test reads.
+type compactLog struct {
+	server *miniredis.Miniredis
+	store  store.Store
+	clock  *storetest.Clock
+	req    store.Request
+}
+
+func newCompactLog(t *testing.T, count int64, window time.Duration) *compactLog {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	clock := storetest.NewClock()
+	clock.OnMove(server.SetTime)
+	return &compactLog{server, newStore(t, client), clock, store.Request{
+		Key: "log", Algorithm: rules.CompactLog, Rules: []rules.Rule{{Count: count, Window: window}}}}
+}
+
+func (l *compactLog) now() int64 { return l.clock.Now().UnixMicro() }
+
+func (l *compactLog) take(t *testing.T, cost int64) store.Outcome {
+	t.Helper()
+	req := l.req
+	req.Cost = cost
+	return take(t, l.store, req)
+}
+
+func (l *compactLog) giveBack(t *testing.T, r store.Receipt) {
+	t.Helper()
+	if err := l.store.GiveBack(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// layout is what the string of a log says, as the header of compact_log.lua has it. Times are µs.
+type layout struct {
+	parts          bool
+	expires, floor int64
+	older, room    int64
+	times          []int64 // of all records
+}
+
+func (l layout) String() string {
+	if !l.parts {
+		return fmt.Sprint("whole ", len(l.times))
+	}
+	return fmt.Sprintf("older %d, newer %d, room %d", l.older, len(l.times)-int(l.older), l.room)
+}
+
+// read fails unless the string is what the header says.
+func (l *compactLog) read(t *testing.T) (out layout) {
+	t.Helper()
+	const page, zeros = 1024, "\x00\x00\x00\x00\x00\x00"
+	text, err := l.server.Get("log")
+	if err == miniredis.ErrKeyNotFound {
+		return out
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(at int, near int64) int64 {
+		n := int64(0)
+		for _, b := range []byte(text[at : at+6]) {
+			n = n<<8 | int64(b)
+		}
+		return near + (n-near+1<<47)&(1<<48-1) - 1<<47
+	}
+	times := func(from, to int) {
+		if (to-from)%6 != 0 {
+			t.Fatalf("%d bytes of records, want whole records of 6", to-from)
+		}
+		for ; from < to; from += 6 {
+			out.times = append(out.times, number(from, l.now()))
+		}
+	}
+	out.expires = number(4, l.now())
+	switch text[:4] {
+	case "\x03log":
+		if len(text) >= page {
+			t.Fatalf("a whole string of %d bytes, want less than %d", len(text), page)
+		}
+		times(10, len(text))
+	case "\x04log":
+		out.parts, out.floor, out.older, out.room = true, number(10, l.now()), number(16, 0), number(22, 0)
+		if want := page + 6*(out.older+out.room); int64(len(text)) != want {
+			t.Fatalf("%d bytes with %d older records and room for %d, want %d", len(text), out.older, out.room, want)
+		}
+		end := 28
+		for end+6 <= page && text[end:end+6] != zeros {
+			end += 6
+		}
+		if end+6 > page || strings.Trim(text[end:page], "\x00") != "" {
+			t.Fatalf("the newest records end at byte %d, want zeros behind them up to byte %d", end, page)
+		}
+		times(page, page+6*int(out.older))
+		times(28, end)
+	default:
+		t.Fatalf("the string begins with %q", text[:4])
+	}
+	if !slices.IsSorted(out.times) || len(out.times) == 0 {
+		t.Fatalf("the records are of %v, want some, the oldest first", out.times)
+	}
+	return out
+}
+
+// TestCompactLogLayout charges one cost after the other, a microsecond apart, and gives some back: each step leaves the
+// string as its header says, and no longer than that.
+func TestCompactLogLayout(t *testing.T) {
+	const back = -1 // the last call
+	log := newCompactLog(t, 10_000, time.Hour)
+	var last store.Receipt
+	for i, step := range []struct {
+		cost int64
+		want string
+	}{
+		{1, "whole 1"},
+		{167, "whole 168"},                      // 1,018 bytes
+		{1, "older 103, newer 66, room 87"},     // 1,024 would be a page: 66 stay in it, and there is room for 66 and an eighth
+		{back, "older 103, newer 65, room 87"},  // of what is in the page, only the page is written
+		{100, "older 103, newer 165, room 87"},  // all that the page holds
+		{back, "older 103, newer 65, room 87"},  //
+		{101, "older 203, newer 66, room 99"},   // one more: 100 are too many for the room
+		{99, "older 203, newer 165, room 99"},   //
+		{1, "older 303, newer 66, room 112"},    //
+		{99, "older 303, newer 165, room 112"},  //
+		{13, "older 415, newer 66, room 0"},     // as many as there is room for
+		{99, "older 415, newer 165, room 0"},    //
+		{1, "older 515, newer 66, room 138"},    //
+		{600, "older 1115, newer 66, room 213"}, // more than a page at once
+		{back, "older 515, newer 66, room 138"}, // what lies behind the page is written anew
+		{back, "older 515, newer 66, room 138"},
+	} {
+		log.clock.Move(time.Microsecond)
+		if step.cost == back {
+			log.giveBack(t, last)
+		} else {
+			last = log.take(t, step.cost).Receipt
+		}
+		if got := log.read(t).String(); got != step.want {
+			t.Fatalf("step %d, of cost %d: %s, want %s", i+1, step.cost, got, step.want)
+		}
+	}
+}
+
+// TestCompactLogExpiry: the key outlives the window of its newest unit, if only by a microsecond, and says when it expires.
+func TestCompactLogExpiry(t *testing.T) {
+	for _, first := range []int64{1, 500} {
+		log := newCompactLog(t, 1000, 1500*time.Microsecond)
+		log.take(t, first)
+		for _, step := range []time.Duration{time.Millisecond, 998 * time.Millisecond, time.Millisecond, 400 * time.Microsecond, 99 * time.Microsecond, time.Microsecond, time.Second} {
+			log.server.FastForward(step)
+			log.clock.Move(step)
+			log.take(t, 1)
+			says, ttl := time.Duration(log.read(t).expires-log.now())*time.Microsecond, log.server.TTL("log")
+			if says <= 1500*time.Microsecond || says > 1003*time.Millisecond || ttl-says > time.Millisecond || says-ttl > time.Millisecond {
+				t.Errorf("%v on, after %d: the key expires in %v and says in %v, want the same, and more than the window of 1.5ms", step, first, ttl, says)
+			}
+		}
+	}
+}
+
+// TestCompactLogKeepsWhatCounts: after any calls, at any times, the records are of what was charged and not given back; none is
+// missing that is within the window, and not many more are kept.
+func TestCompactLogKeepsWhatCounts(t *testing.T) {
+	for _, count := range []int64{3, 165, 172, 400, 3000} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			for seed := range uint64(4) {
+				w := compactLayoutWalk{compactLog: newCompactLog(t, count, time.Second), random: rand.New(rand.NewPCG(seed, uint64(count)))}
+				for range 300 {
+					w.step(t)
+					w.check(t)
+				}
+			}
+		})
+	}
+}
+
+type compactLayoutWalk struct {
+	*compactLog
+	random   *rand.Rand
+	charged  []int64 // times, in order
+	latest   int64
+	receipts []store.Receipt
+	costs    []int64
+}
+
+func (w *compactLayoutWalk) step(t *testing.T) {
+	w.latest = max(w.latest, w.now())
+	count := w.req.Rules[0].Count
+	switch w.random.IntN(8) {
+	case 0:
+		w.clock.Move([]time.Duration{time.Microsecond, 100 * time.Millisecond, time.Second, -300 * time.Millisecond, -time.Microsecond}[w.random.IntN(5)])
+	case 1:
+		if n := len(w.receipts); n > 0 {
+			w.back(t, max(n-1-w.random.IntN(4), 0))
+		}
+	default:
+		cost := 1 + w.random.Int64N([]int64{1, 3, 1 + count/3, 1 + count/20}[w.random.IntN(4)])
+		if out := w.take(t, cost); out.Allowed {
+			w.charged = append(w.charged, slices.Repeat([]int64{w.now()}, int(cost))...)
+			slices.Sort(w.charged)
+			w.receipts, w.costs = append(w.receipts, out.Receipt), append(w.costs, cost)
+		}
+		w.clock.Move(time.Duration(w.random.IntN(2)*w.random.IntN(20_000)) * time.Microsecond)
+	}
+}
+
+// back gives a receipt back. What is dropped by then is not there to be given back.
+func (w *compactLayoutWalk) back(t *testing.T, i int) {
+	w.giveBack(t, w.receipts[i])
+	at := w.receipts[i].Charges[0].At
+	if first, found := slices.BinarySearch(w.charged, at); found && at > w.latest-time.Second.Microseconds() {
+		w.charged = slices.Delete(w.charged, first, first+int(w.costs[i]))
+	}
+	w.receipts, w.costs = slices.Delete(w.receipts, i, i+1), slices.Delete(w.costs, i, i+1)
+}
+
+func (w *compactLayoutWalk) check(t *testing.T) {
+	t.Helper()
+	w.latest = max(w.latest, w.now())
+	got := w.read(t)
+	edge := w.latest - time.Second.Microseconds()
+	within := func(times []int64) []int64 {
+		first, _ := slices.BinarySearch(times, edge+1)
+		return times[first:]
+	}
+	if kept, want := within(got.times), within(w.charged); !slices.Equal(kept, want) {
+		t.Fatalf("%d records within the window, want %d of what was charged and not given back", len(kept), len(want))
+	}
+	if most := w.req.Rules[0].Count; int64(len(got.times)) > most+most/8+200 {
+		t.Fatalf("%d records of a count of %d, want no more than an eighth and a page beside it", len(got.times), most)
+	}
+}
