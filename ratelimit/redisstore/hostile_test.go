@@ -138,16 +138,23 @@ func TestHostileHooks(t *testing.T) {
 		"says that it failed":    {func(context.Context, redis.Cmder) error { return errors.New("no") }, store.Unavailable},
 		"says that there is nil": {func(context.Context, redis.Cmder) error { return redis.Nil }, store.Indeterminate},
 		"panics":                 {func(context.Context, redis.Cmder) error { panic("a hook") }, store.Misconfigured},
+		"drops it":               {func(context.Context, redis.Cmder) error { return nil }, store.Misconfigured},
+		"looks at it and drops it": {func(_ context.Context, cmd redis.Cmder) error {
+			cmd.Args()
+			return nil
+		}, store.Misconfigured},
 	} {
-		t.Run(name, func(t *testing.T) {
-			client := server.Client(t)
-			client.AddHook(scripts(test.does))
-			var out store.Outcome
-			err := newStore(t, client).Take(context.Background(), []store.Request{request(redistest.Prefix(t), 10, 1)}, true, &out)
-			if classOf(err) != test.class || err == nil {
-				t.Errorf("Take = %v, want an error of class %v", err, test.class)
-			}
-		})
+		for _, batching := range []int{1, redisstore.DefaultBatching} {
+			t.Run(fmt.Sprintf("%s, batching %d", name, batching), func(t *testing.T) {
+				client := server.Client(t)
+				client.AddHook(scripts(test.does))
+				s := newStore(t, client, redisstore.WithBatching(batching))
+				out, err := store.Take(context.Background(), s, []store.Request{request(redistest.Prefix(t), 10, 1)}, true)
+				if classOf(err) != test.class || err == nil {
+					t.Errorf("Take = %+v, %v, want an error of class %v", out, err, test.class)
+				}
+			})
+		}
 	}
 }
 

@@ -388,12 +388,20 @@ func (r *ride) fly() {
 	reply, err := r.call.Run(&r.span)
 	var verdicts []verdict
 	if err == nil {
-		verdicts, err = r.batch.decode(reply)
+		verdicts, err = r.decode(reply)
 	}
 	r.lane.mu.Lock()
 	r.report(err)
 	r.lane.mu.Unlock()
 	r.land(verdicts, err)
+}
+
+// decode reads the script's reply. There is none where the client never asked for the words of its command.
+func (r *ride) decode(reply []int64) ([]verdict, error) {
+	if len(r.batch) == 0 {
+		return nil, errReply
+	}
+	return r.batch.decode(reply)
 }
 
 // report tells the breaker what became of the ride, the first time. The lane's mu is held.

@@ -49,6 +49,30 @@ var mutations = []mutation{
 		`if misconfigured(err) {
 		g.limiter.health.refused`, `if false {
 		g.limiter.health.refused`, "..", "TestOnFail"},
+	{"a breaker that a refusal opens",
+		`IsSuccessful: func(err error) bool { return err == nil || refuses(err) },`, `IsSuccessful: func(err error) bool { return err == nil },`,
+		".", "TestBreakerKeepsFromRefusalsAndCallers"},
+	{"a call that has ended is sent all the same",
+		`return s.state.CompareAndSwap(waiting, abandoned) || s.state.Load() == abandoned`, `return s.state.Load() != written`,
+		"../internal/rediscall", "TestAbandonedIsNeverSent"},
+	{"a call that ends is taken back while it is written",
+		`return s.state.CompareAndSwap(waiting, abandoned) || s.state.Load() == abandoned`, `if s.state.Load() == written {
+		return false
+	}
+	s.state.Store(abandoned)
+	return true`,
+		"../internal/rediscall", "TestSendingIsDecidedOnce"},
+	{"a caller who leaves a shared script before it is written is in it",
+		`if rider.state.CompareAndSwap(queued, loaded) {`, `if rider.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLateHook"},
+	{"a script that a hook drops is a denial",
+		`if len(r.batch) == 0 {
+		return nil, errReply`, `if false {
+		return nil, errReply`, ".", "TestHostileHooks"},
+	{"callers wait for one whose client heeds no context",
+		`r.report(errOverdue)
+	l.release(r)`, `r.report(errOverdue)`, ".", "TestLateHook"},
+	{"a caller waits for a client that heeds no context",
+		`return o.ContextTimeoutEnabled && `, `return `, ".", "TestLateHook"},
 	{"no script's text after SCRIPT FLUSH",
 		`if m.reaction == load && attempt < attempts {`, `if false {`, ".", "TestLostReply"},
 	{"READONLY is taken for a lost answer",
