@@ -13,7 +13,10 @@ import (
 )
 
 // logMethods write lines.
-var logMethods = map[string]bool{"Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true, "write": true}
+var logMethods = map[string]bool{
+	"Info": true, "Warn": true, "Error": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true,
+	"Log": true, "LogAttrs": true, "write": true,
+}
 
 // TestOperationsLogLines holds that OPERATIONS.md has each line that this package logs, word by word.
 func TestOperationsLogLines(t *testing.T) {
