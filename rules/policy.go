@@ -55,6 +55,9 @@ type Limit struct {
 	// makes a [LeakyBucket] a queue: see [Limit.Queues].
 	Wait time.Duration
 
+	// Prefetch is for how long a process uses permits that it has taken ahead, [MaxPrefetch] at most; 0 where it takes none ahead.
+	Prefetch time.Duration
+
 	// Mode says whether the limit denies calls.
 	Mode Mode
 	// Plan is whose calls the limit is for, of those whose callers are on a plan; empty for everybody's. See [Limit.Alternative].
@@ -91,6 +94,9 @@ const (
 
 // MaxWait is the longest Wait of a limit.
 const MaxWait = 24 * time.Hour
+
+// MaxPrefetch is the longest Prefetch of a limit.
+const MaxPrefetch = 10 * time.Second
 
 // Policy is what stands over one method: limits that a call must all pass. Its methods do not change it. Those that take
 // the index of a limit panic if it is out of range.

@@ -14,6 +14,9 @@ import (
 // One token takes window/count to come back. All is counted in units of 1 µs/count, of which a token is as many as
 // the window has µs: integers, which lose nothing.
 //
+// What is taken ahead is missing as if nothing had come back by then. A charge made before has room behind it then which is not
+// there, so that of what it gives back only that much is free again which would be if it had been charged as late.
+//
 // A clock that is set back is further away from the time at which the bucket is full.
 type bucket struct {
 	debts []debt
@@ -23,6 +26,7 @@ type bucket struct {
 type debt struct {
 	window int64 // µs
 	full   int64 // µs, rounded up
+	ahead  int64 // the latest time as of which permits were taken ahead, µs; 0 if none were
 	fraction
 }
 
@@ -66,6 +70,9 @@ func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remai
 func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64) {
 	for _, rule := range req.Rules {
 		d := b.of(now, rule)
+		if req.Ahead > 0 {
+			d = d.from(now + req.Ahead.Microseconds())
+		}
 		b.set(d.moved(a.cost * d.window))
 	}
 	for _, d := range b.debts {
@@ -78,12 +85,21 @@ func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64)
 func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := b.of(now, rule)
-		since := max(0, now-a.at)
+		since := max(0, max(now, d.ahead)-a.at-req.Ahead.Microseconds())
 		if d.full == now || since > a.cost*d.window/d.count {
 			continue
 		}
 		b.set(d.moved(since*d.count - a.cost*d.window))
 	}
+}
+
+// from returns d as it is charged as of t.
+func (d debt) from(t int64) debt {
+	if d.full <= t {
+		d = debt{window: d.window, full: t, ahead: d.ahead, fraction: fraction{count: d.count}}
+	}
+	d.ahead = max(d.ahead, t)
+	return d
 }
 
 // moved returns d with more units missing, or fewer below 0.

@@ -16,6 +16,7 @@ type slidingLog struct {
 	admissions []admission
 }
 
+// What is taken ahead is an admission of a later time, and counts from now on until a window after that.
 func (l *slidingLog) reset() { l.admissions = l.admissions[:0] }
 
 func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
@@ -55,9 +56,11 @@ func (l *slidingLog) live(now int64, rule rules.Rule) (live []admission, used in
 	return live, used
 }
 
-// charge records a, and drops what no rule can see any more once the log holds more than the largest count.
+// charge records a as of when it counts, and drops what no rule can see any more once the log holds more than the largest count.
 func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
-	l.admissions = slices.Insert(l.admissions, l.firstAfter(now), a)
+	ahead := req.Ahead.Microseconds()
+	a.at += ahead
+	l.admissions = slices.Insert(l.admissions, l.firstAfter(a.at), a)
 	var units, count int64
 	for _, a := range l.admissions {
 		units += a.cost
@@ -69,12 +72,18 @@ func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
 	if units > count {
 		l.admissions = slices.Delete(l.admissions, 0, l.firstAfter(now-window))
 	}
-	return now + window
+	return now + ahead + window
 }
 
-// giveBack removes the admission of a's id.
+// giveBack takes back from the admission of a's id, and removes it if nothing is left.
 func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
-	l.admissions = slices.DeleteFunc(l.admissions, func(other admission) bool { return other.id == a.id })
+	i := slices.IndexFunc(l.admissions, func(other admission) bool { return other.id == a.id })
+	if i < 0 {
+		return
+	}
+	if l.admissions[i].cost -= a.cost; l.admissions[i].cost <= 0 {
+		l.admissions = slices.Delete(l.admissions, i, i+1)
+	}
 }
 
 // firstAfter is the index of the first admission later than t.

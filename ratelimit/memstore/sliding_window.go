@@ -9,7 +9,7 @@ import (
 )
 
 // slidingWindow counts by sub-windows, each of which counts whole until the end of it is a window ago. Where the clock was
-// set back, those of later times count too, and what is admitted behind the oldest counts as of it.
+// set back, or something was taken ahead, those of later times count too, and what is admitted behind the oldest counts as of it.
 type slidingWindow struct {
 	windows []subwindows
 }
@@ -19,7 +19,7 @@ type subwindows struct {
 	window, segments int64
 	length           int64   // µs
 	ends             int64   // when the newest has left the window, µs
-	units            []int64 // admitted in the newest, the one before it, and so on; at most segments+1
+	units            []int64 // admitted in the newest, the one before it, and so on; at most segments+1 and those that are to come
 }
 
 // leaves returns when the sub-window that holds t has left the window.
@@ -78,7 +78,7 @@ func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends
 	w.windows = slices.DeleteFunc(w.windows, func(s subwindows) bool { return s.ends <= now })
 	for _, rule := range req.Rules {
 		i, s := w.of(now, req, rule)
-		s.add(now, a.cost)
+		s.add(now, now+req.Ahead.Microseconds(), a.cost)
 		if i < 0 {
 			w.windows = append(w.windows, s)
 		} else {
@@ -91,14 +91,15 @@ func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends
 	return ends
 }
 
-// add counts cost in the sub-window that holds now.
-func (s *subwindows) add(now, cost int64) {
-	mine, most := s.leaves(now), int(s.segments)+1
+// add counts cost in the sub-window that holds t, and drops those that have left at now.
+func (s *subwindows) add(now, t, cost int64) {
+	mine := s.leaves(t)
 	if newer := (mine - s.ends) / s.length; newer > 0 {
-		s.units = slices.Insert(s.units, 0, make([]int64, min(newer, s.segments+1))...)
-		s.units = s.units[:min(len(s.units), most)]
+		s.units = slices.Insert(s.units, 0, make([]int64, min(newer, 2*s.segments+2))...)
 		s.ends = mine
 	}
+	staying := max(s.segments+1, (s.ends-now+s.length-1)/s.length)
+	s.units = s.units[:min(int64(len(s.units)), staying)]
 	age := int(min((s.ends-mine)/s.length, s.segments))
 	for len(s.units) <= age {
 		s.units = append(s.units, 0)
@@ -110,7 +111,7 @@ func (s *subwindows) add(now, cost int64) {
 func (w *slidingWindow) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		i, s := w.of(now, req, rule)
-		mine := s.leaves(a.at)
+		mine := s.leaves(a.at + req.Ahead.Microseconds())
 		age := (s.ends - mine) / s.length
 		if mine <= now || age < 0 || age >= int64(len(s.units)) {
 			continue

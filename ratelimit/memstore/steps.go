@@ -23,7 +23,7 @@ type counts interface {
 
 // admission is one charge of a key.
 type admission struct {
-	at    int64 // µs
+	at    int64 // µs: when it was made, whatever the time as of which it counts
 	delay int64 // of a queue, µs
 	cost  int64
 	id    uint64

@@ -102,12 +102,13 @@ func (d *decision) cost(i int) int64 {
 type limit struct {
 	place    int
 	option   int64
+	ahead    int64 // µs
 	rules    []rules.Rule
 	decision int // the latest on it
 }
 
 func (l *limit) argv(args []any) []any {
-	args = append(args, l.place, l.option, len(l.rules))
+	args = append(args, l.place, l.option, l.ahead, len(l.rules))
 	for _, r := range l.rules {
 		args = append(args, r.Count, micros(r.Window))
 	}
@@ -115,7 +116,7 @@ func (l *limit) argv(args []any) []any {
 }
 
 func (l *limit) equal(other *limit) bool {
-	return l.place == other.place && l.option == other.option && slices.Equal(l.rules, other.rules)
+	return l.place == other.place && l.option == other.option && l.ahead == other.ahead && slices.Equal(l.rules, other.rules)
 }
 
 // limits appends the limits that the batch is on, and for each request the number of its own, from 1: no two of one decision
@@ -139,7 +140,7 @@ func (b batch) limits(limits []limit, numbers []int) ([]limit, []int) {
 // limit is that of request i. What a sliding log gets back needs its rules only to be described.
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
-	l := limit{place: place(req), option: option(req), rules: req.Rules}
+	l := limit{place: place(req), option: option(req), ahead: req.Ahead.Microseconds(), rules: req.Rules}
 	if d.op == giveBack && req.Queue && d.delays != nil {
 		l.option = d.delays[i]
 	}
@@ -155,7 +156,7 @@ func (b batch) size() int {
 	for i := range b {
 		n += 5
 		for j := range b[i].requests {
-			n += 5 + 2*len(b[i].requests[j].Rules)
+			n += 6 + 2*len(b[i].requests[j].Rules)
 		}
 	}
 	return n

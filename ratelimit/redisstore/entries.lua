@@ -17,9 +17,11 @@
 --
 --   ask(rule, cost, option)         returns the retry: µs, 0 allowed, -1 never; and, of an algorithm that delays calls,
 --                                   the delay of one that is allowed: µs
---   charge(rule, cost, option)      returns the ends and body of the entry with the cost
---   back(rule, cost, option, at)    returns the ends and body of the entry, which there is, without a cost that was charged
---                                   at at; nil if nothing is left
+--   charge(rule, cost, option, ahead)
+--                                   returns the ends and body of the entry with the cost, charged as of ahead µs from now
+--   back(rule, cost, option, at, ahead)
+--                                   returns the ends and body of the entry, which there is, without a cost that was charged
+--                                   at at, as of ahead µs later; nil if nothing is left
 --   describe(rule, option)          returns remaining and reset (µs)
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
@@ -114,7 +116,7 @@ end
 local function settle(limit)
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    rule.ends, rule.body = steps.charge(rule, limit.cost, limit.option)
+    rule.ends, rule.body = steps.charge(rule, limit.cost, limit.option, limit.ahead)
   end
   local value, last = text(limit)
   redis.call('SET', limit.key, value, 'PX', integer(math.ceil((last - now) / 1000) + SLACK_AFTER_END))
@@ -141,7 +143,7 @@ local function others()
     end
     for _, rule in ipairs(limit.rules) do
       if rule.ends then
-        rule.ends, rule.body = steps.back(rule, limit.cost, limit.option, at + 0)
+        rule.ends, rule.body = steps.back(rule, limit.cost, limit.option, at + 0, limit.ahead)
       end
     end
     local value = text(limit)

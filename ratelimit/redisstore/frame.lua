@@ -5,6 +5,7 @@
 -- ARGV  the limits that the decisions are on, each once: their number, and for each
 --         algorithm  its place in script.go: 0 sliding-log, 1 bucket, and so on
 --         option     the number that the algorithm takes besides its rules, as its file says; 0 if none
+--         ahead      µs that what is charged counts as if it were charged later than now; 0 for now
 --         rules      their number, and for each
 --           count      units
 --           window     µs
@@ -32,7 +33,7 @@
 --           remaining  units that pass now, after this decision (with detail)
 --           reset      µs until the rule has all of its count again (with detail)
 --
--- An algorithm is functions of a limit, {option, rules, window, key, cost}, with window the longest of its rules, and a
+-- An algorithm is functions of a limit, {option, ahead, rules, window, key, cost}, with window the longest of its rules, and a
 -- rule {count, window, retry}. They keep in both what one decision needs, which the next one finds there:
 --
 --   probe(limit)                sets the retry of every rule that denies the cost, and returns whether none does
@@ -182,9 +183,9 @@ local function read_limits()
   for i = 1, ARGV[1] + 0 do
     local place, rules, longest = ARGV[at], {}, 0
     local algorithm = algorithms[place] or make(place)
-    local limit = {algorithm = algorithm, option = ARGV[at + 1] + 0, rules = rules, window = 0, key = '', cost = 0}
-    local first = at + 3
-    at = first + 2 * ARGV[at + 2]
+    local limit = {algorithm = algorithm, option = ARGV[at + 1] + 0, ahead = ARGV[at + 2] + 0, rules = rules, window = 0, key = '', cost = 0}
+    local first = at + 4
+    at = first + 2 * ARGV[at + 3]
     for j = first, at - 1, 2 do
       local window = ARGV[j + 1] + 0
       if window > longest then

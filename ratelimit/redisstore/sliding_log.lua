@@ -1,17 +1,17 @@
 -- sliding-log: every unit of cost admitted is one member of the sorted set at the limit's key.
 --
---   score   when the unit was admitted, µs of the server's clock
+--   score   when the unit was admitted, µs of the server's clock; of units taken ahead, so much later
 --   member  unit 0 of an admission is its base (14 digits), unit i its number followed by the base: integers all,
 --           which Redis stores in few bytes
 --
 -- A rule (count, window) sees the units with score > now - window, those later than now too: where the clock was
--- set back, no capacity comes of it. It denies a cost if the unit at rank count - cost + 1 from the newest is one
+-- set back, no capacity comes of it, and what is taken ahead has its room from now on. It denies a cost if the unit at rank count - cost + 1 from the newest is one
 -- of them: that unit must leave the window first.
 
 local CHUNK = 1000 -- members of one ZADD or ZREM: unpack has a limit
 local SLACK = 1000 -- ms that a key outlives its newest unit's last window
 
-local score -- of now, once it is needed
+local stamp -- the score of now, once it is needed
 
 local function newest(key, rank)
   local place = integer(-rank)
@@ -57,8 +57,13 @@ end
 -- charge adds the cost's units. An admission of the same base holds units 0, 1, … up to its cost, so those that were added
 -- beside it are the last ones.
 local function charge(limit, base)
-  local cost = limit.cost
-  score = score or integer(now)
+  local cost, score = limit.cost, stamp
+  if limit.ahead > 0 then
+    score = integer(now + limit.ahead)
+  elseif not score then
+    score = integer(now)
+    stamp = score
+  end
   local added = redis.call('ZADD', limit.key, 'NX', score, base)
   for first = 1, cost - 1, CHUNK do
     local scored = {}
@@ -81,7 +86,7 @@ local function settle(limit)
   if limit.full then
     redis.call('ZREMRANGEBYSCORE', limit.key, '-inf', integer(now - limit.window))
   end
-  local ms = math.ceil(limit.window / 1000)
+  local ms = math.ceil((limit.window + limit.ahead) / 1000)
   if redis.call('PTTL', limit.key) <= ms then
     redis.call('PEXPIRE', limit.key, integer(ms + SLACK))
   end

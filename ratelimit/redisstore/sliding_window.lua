@@ -7,7 +7,8 @@
 --   body    <units>,<units>,…  of the newest sub-window, of the one before it, and so on; 0 is written as nothing
 --
 -- A sub-window leaves segments + 1 lengths after it has begun, and one length before the next newer one. Where the clock
--- was set back, the sub-windows of later times count too, and what is admitted behind the oldest one counts as of it.
+-- was set back, or something was taken ahead, the sub-windows of later times count too, and what is admitted behind the
+-- oldest one counts as of it.
 
 local function length_of(rule, segments)
   return math.ceil(rule.window / segments)
@@ -18,7 +19,8 @@ local function leaves(time, length, segments)
   return time - time % length + (segments + 1) * length
 end
 
--- read returns the units of a rule's entry by how many sub-windows they are older than the one that leaves at ends.
+-- read returns the units of a rule's entry by how many sub-windows they are older than the one that leaves at ends, from 0 to
+-- segments, and more where something was taken ahead.
 local function read(rule, ends, length, segments)
   local units = {}
   for age = 0, segments do
@@ -27,7 +29,10 @@ local function read(rule, ends, length, segments)
   if rule.ends then
     local age = (ends - rule.ends) / length
     for number in string.gmatch(rule.body .. ',', '(%d*),') do
-      if age <= segments then
+      if age <= segments or ends - age * length > now then
+        for gap = #units + 1, age - 1 do
+          units[gap] = 0
+        end
         units[age] = tonumber(number) or 0
       end
       age = age + 1
@@ -37,9 +42,9 @@ local function read(rule, ends, length, segments)
 end
 
 -- made returns the ends and body of an entry of such a table, nil if it is empty.
-local function made(units, ends, length, segments)
+local function made(units, ends, length)
   local first, last
-  for age = 0, segments do
+  for age = 0, #units do
     if units[age] > 0 then
       first, last = first or age, age
     end
@@ -76,9 +81,9 @@ local function ask(rule, cost, segments)
   return 0
 end
 
-local function charge(rule, cost, segments)
+local function charge(rule, cost, segments, ahead)
   local length = length_of(rule, segments)
-  local mine = leaves(now, length, segments)
+  local mine = leaves(now + ahead, length, segments)
   if rule.ends == mine then -- most calls meet others in their sub-window
     local newest, older = string.match(rule.body, '^(%d+)([%d,]*)$')
     if newest then
@@ -89,19 +94,19 @@ local function charge(rule, cost, segments)
   local units = read(rule, ends, length, segments)
   local age = math.min((ends - mine) / length, segments)
   units[age] = units[age] + cost
-  return made(units, ends, length, segments)
+  return made(units, ends, length)
 end
 
-local function back(rule, cost, segments, at)
+local function back(rule, cost, segments, at, ahead)
   local length = length_of(rule, segments)
-  local mine = leaves(at, length, segments)
+  local mine = leaves(at + ahead, length, segments)
   local age = (rule.ends - mine) / length
   local units = read(rule, rule.ends, length, segments)
   if mine <= now or not units[age] then
     return rule.ends, rule.body
   end
   units[age] = math.max(0, units[age] - cost)
-  return made(units, rule.ends, length, segments)
+  return made(units, rule.ends, length)
 end
 
 local function describe(rule, segments)

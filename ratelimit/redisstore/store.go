@@ -173,7 +173,7 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	defer cancel()
 	parts := s.returns(receipt)
 	for i := range parts {
-		parts[i].flight = s.launch(limited, batch{parts[i].decision}, !parts[i].forgets())
+		parts[i].flight = s.launch(limited, batch{parts[i].decision}, !parts[i].forgets() && !receipt.Partial)
 	}
 	var first error
 	for i := range parts {

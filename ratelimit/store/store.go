@@ -27,7 +27,8 @@ type Store interface {
 	// returns once ctx is done.
 	Take(ctx context.Context, requests []Request, detail bool, out *Outcome) error
 
-	// GiveBack returns what an allowed Take charged, as if the call had never been made. Giving back twice, or
+	// GiveBack returns what an allowed Take charged, as if the call had never been made; of permits that were taken ahead, a bucket keeps what it
+	// would have gained until the time as of which they were charged. Giving back twice, or
 	// after the permits have left their windows, does nothing. It goes ahead even where ctx, which is mostly the context of a
 	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
@@ -67,6 +68,10 @@ type Request struct {
 	Refill    rules.Refill // how a token bucket gains its tokens
 	Segments  int64        // sub-windows of a sliding window; 0 for rules.DefaultSegments
 	Cost      int64        // 0 asks without charging; never negative
+
+	// Ahead makes what is charged count as if it were charged so much later than now, [MaxAhead] at most: the permits may then be used until
+	// that time has passed. Whether there is room is asked as of now.
+	Ahead time.Duration
 
 	// Queue makes a leaky bucket of one rule a queue, whose outcome says for how long the call is delayed. A call that
 	// would be delayed for longer than Wait is denied.
@@ -129,6 +134,8 @@ type Receipt struct {
 	ID uint64
 	// Charges has one for each request, and is nil where the store finds every admission by its ID alone.
 	Charges []Charge
+	// Partial says that the requests' costs are a part of what was charged, so that to give back twice is to give back more: see [Receipt.Some].
+	Partial bool
 }
 
 // Part returns a receipt for those requests of r that keep says to, which r itself is then not to give back.
@@ -151,6 +158,15 @@ func (r Receipt) Part(keep func(i int) bool) Receipt {
 		part.Charges[i].At, part.Charges[i].Delay = c.At, c.Delay
 	}
 	return part
+}
+
+// Some returns a receipt for cost of the permits of r, which is of one request and is then not to be given back itself. The receipt that is
+// returned can be given back once.
+func (r Receipt) Some(cost int64) Receipt {
+	r.Requests = []Request{r.Requests[0]}
+	r.Partial = cost < r.Requests[0].Cost
+	r.Requests[0].Cost = cost
+	return r
 }
 
 // Charge is what a receipt remembers of a request that the store does not find by the ID alone.

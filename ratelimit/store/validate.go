@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,9 @@ import (
 
 // MaxWindow is the longest window that a store need decide: the longest of a rule.
 const MaxWindow = 366 * 24 * time.Hour
+
+// MaxAhead is the longest [Request.Ahead] that a store need decide: the longest prefetch of a limit.
+const MaxAhead = rules.MaxPrefetch
 
 // Validate reports what makes the requests of one call undecidable for any store: a negative cost, no rules, a count or a window
 // out of range, equal keys. The text names no key, for keys hold ids.
@@ -55,6 +59,11 @@ func (req *Request) validateCounter() error {
 	if req.Refill > rules.RefillInterval {
 		return fmt.Errorf("refill %d, want %d or %d", req.Refill, rules.RefillSmooth, rules.RefillInterval)
 	}
+	if req.Ahead != 0 {
+		if err := req.validateAhead(); err != nil {
+			return err
+		}
+	}
 	if req.Queue {
 		return req.validateQueue()
 	}
@@ -69,6 +78,22 @@ func (req *Request) validateCounter() error {
 			if other.Window == r.Window {
 				return fmt.Errorf("two rules in %v, want one for each window", r.Window)
 			}
+		}
+	}
+	return nil
+}
+
+// validateAhead checks what is taken ahead: of windows that end and of queues, permits are of no use later.
+func (req *Request) validateAhead() error {
+	switch {
+	case req.Queue || req.Algorithm == rules.FixedWindow || req.Refill == rules.RefillInterval:
+		return errors.New("permits of a fixed window, a refill by interval or a queue taken ahead, want another algorithm")
+	case req.Ahead < 0 || req.Ahead > MaxAhead || req.Ahead%time.Microsecond != 0:
+		return fmt.Errorf("permits taken %v ahead, want 0s to %v in whole microseconds", req.Ahead, MaxAhead)
+	}
+	for _, r := range req.Rules {
+		if req.Ahead > r.Window {
+			return fmt.Errorf("permits taken %v ahead of a rule of %d in %v, want no more than its window", req.Ahead, r.Count, r.Window)
 		}
 	}
 	return nil
