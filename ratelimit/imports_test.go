@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"ratelimit/clientaddr":             {},
 	"ratelimit/httplimit":              {"rules", "ratelimit", "ratelimit/store", "ratelimit/clientaddr"},
 	"ratelimit/ratelimittest":          {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/lock"},
-	"ratelimit/ratelimitfx":            {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
+	"ratelimit/ratelimitfx":            {"rules", "ratelimit", "ratelimit/override", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
 	"ratelimit/ratelimitwire":          {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "github.com/redis/go-redis/v9", "github.com/google/wire"},
 	"ratelimit/internal/picture":       {"rules", "ratelimit/store", "ratelimit/memstore"},
 	"ratelimit/storetest/redistest":    {"github.com/redis/go-redis/v9"},

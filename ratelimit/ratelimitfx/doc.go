@@ -22,7 +22,7 @@
 //
 // # The limiter's options
 //
-// All are optional, and come from the graph: [Options], a [*slog.Logger], and any number of [ratelimit.Observer] in the
+// All are optional, and come from the graph: [Options], [Overrides], a [*slog.Logger], and any number of [ratelimit.Observer] in the
 // group "ratelimit.observers".
 //
 // When the app starts, the store is asked whether it can decide ([ratelimit.Limiter.Check]): the app does not start with

@@ -48,6 +48,7 @@ type limiterIn struct {
 	Lifecycle fx.Lifecycle
 	Policies  Policies
 	Options   Options              `optional:"true"`
+	Overrides Overrides            `optional:"true"`
 	Logger    *slog.Logger         `optional:"true"`
 	Observers []ratelimit.Observer `group:"ratelimit.observers"`
 }
@@ -84,6 +85,9 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 		return nil, err
 	}
 	in.Lifecycle.Append(fx.StartHook(l.Check))
+	if err := in.Overrides.watch(l, in.Lifecycle); err != nil {
+		return nil, err
+	}
 	return l, nil
 }
 

@@ -2,6 +2,7 @@ package redisoverride_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,14 +106,13 @@ func must(t *testing.T, err error) {
 // subscribed waits until so many listen to the channel.
 func subscribed(t *testing.T, client redis.UniversalClient, n int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if client.PubSubNumSub(context.Background(), redisoverride.Channel).Val()[redisoverride.Channel] == n {
-			return
+	must(t, redistest.Poll(func() error {
+		got := client.PubSubNumSub(context.Background(), redisoverride.Channel).Val()[redisoverride.Channel]
+		if got != n {
+			return fmt.Errorf("%d listen, want %d", got, n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("want %d listeners, within 20s", n)
-		}
-	}
+		return nil
+	}))
 }
 
 // What is set is told at once, whatever the interval.
