@@ -12,7 +12,7 @@ import (
 //	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
 //	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
 //	             two of them
-//	compact-log  a string of 6 bytes for each call; from 169 calls on with room for 100 and an eighth more; rounded up
+//	compact-log  a string of 6 bytes for each call; from 23 calls on with room for 20 and an eighth more; rounded up
 //	             by the allocator
 //	buckets, fixed-window
 //	             a string with an entry for each rule
@@ -27,9 +27,9 @@ const (
 	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
 	bytesPerPacked    = 8
-	maxWhole          = 168 // that a compact log keeps without room for more
+	maxWhole          = 22 // that a compact log keeps without room for more
 	bytesPerRoomy     = 9
-	bytesOfRoom       = 1300
+	bytesOfRoom       = 250
 	bytesPerBucket    = 64
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64

@@ -210,7 +210,7 @@ func TestCompactLogPermissions(t *testing.T) {
 func TestForeignCompactLog(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s := newStore(t, client)
-	for _, theirs := range []string{"theirs", "\x03log", "\x03log123456", "\x03log1234567", "\x03log123456" + strings.Repeat("x", 16), "\x04log1234567890123", "\x03log" + strings.Repeat("x", 1020), "\x01log123456" + strings.Repeat("x", 60)} {
+	for _, theirs := range []string{"theirs", "\x03log", "\x03log123456", "\x03log1234567", "\x03log123456" + strings.Repeat("x", 16), "\x04log1234567890123", "\x03log" + strings.Repeat("x", 144), "\x01log123456" + strings.Repeat("x", 60)} {
 		req := request(redistest.Prefix(t)+"log", 5, 1)
 		req.Algorithm = rules.CompactLog
 		client.Set(context.Background(), req.Key, theirs, time.Minute)

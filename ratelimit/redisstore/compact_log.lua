@@ -20,13 +20,14 @@
 -- now too, and denies a cost if the unit at rank count - cost + 1 from the newest is one of them. A unit of rank n is
 -- one record at a place that follows from n, so that the length of the log is no matter for a decision. It is only
 -- where a clock was set back, where an admission is given back that is not among the newest, and where there is no room
--- left, once in an eighth of the log's length.
+-- left, once in an eighth of the log's length. The parts are small because Lua hashes every byte of a string that it is given
+-- or makes.
 --
 -- What is given back is found by when it was charged: units of one µs are the same, whosever they are. So it is given back
 -- once, and only where it is known when it was charged, or else it may be another's. Nothing is taken where there are fewer
 -- units of that µs.
 
-local PAGE = 1024               -- bytes of a string from which on it is read in parts: a head and 166 records
+local PAGE = 148                -- bytes of a string from which on it is read in parts: a head and 20 records
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
 local LONGEST = 31622400000000  -- µs, of all windows
 local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
@@ -70,7 +71,7 @@ end
 
 -- load reads the string. Another program's is refused, as the server refuses a key of another type.
 local function load(limit)
-  local text = redis.call('GETRANGE', limit.key, '0', '1023')
+  local text = redis.call('GETRANGE', limit.key, '0', '147')
   local size, mark = #text, string.sub(text, 1, 4)
   local newer = (size - SHORT_HEAD) / RECORD
   limit.text, limit.start, limit.floor, limit.older, limit.units = text, SHORT_HEAD + 1, 0, 0, newer
@@ -121,8 +122,8 @@ end
 
 -- others makes what few calls need.
 local function others()
-  local KEPT = 66   -- newest records that stay within the first PAGE bytes when older ones leave them
-  local CHUNK = 128 -- records that are read at once where one of several is looked for
+  local KEPT = 10   -- newest records that stay within the first PAGE bytes when older ones leave them
+  local CHUNK = 64  -- records that are read at once where one of several is looked for
 
   -- records returns the records from and below to.
   local function records(limit, from, to)
@@ -177,7 +178,7 @@ local function others()
     elseif SHORT_HEAD + #all < PAGE then
       redis.call('SET', limit.key, '\3log' .. pack(expires) .. all, ...)
     else
-      local older, room = units - KEPT, KEPT + math.floor(units / 8)
+      local older, room = units - KEPT, math.max((PAGE - LONG_HEAD) / RECORD - KEPT, math.floor(units / 8))
       local page = long_head(expires, unpack48(all, 1, now) - 1, older, room) .. string.sub(all, older * RECORD + 1)
       redis.call('SET', limit.key, page .. string.rep('\0', PAGE - #page) .. string.sub(all, 1, older * RECORD) ..
         string.rep('\0', room * RECORD), ...)
@@ -232,7 +233,7 @@ local function others()
   local function discharge(limit, _, charged)
     load(limit)
     limit.written = true
-    local cost, units, time = limit.cost, limit.units, unpack48(record(charged + (limit.ahead or 0)), 1, now)
+    local cost, units, time = limit.cost, limit.units, unpack48(record(charged + limit.ahead), 1, now)
     local first = later(limit, time - 1, 0, units)
     if cost > 0 and first + cost <= units and at(limit, first + cost - 1) == time then
       cut(limit, first, first + cost)
@@ -270,7 +271,7 @@ local stamp, insert -- the record of now, and a function of others: both once th
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
 local function settle(limit)
-  local text, units, older, floor, ahead = limit.text, limit.units, limit.older, limit.floor, limit.ahead or 0
+  local text, units, older, floor, ahead = limit.text, limit.units, limit.older, limit.floor, limit.ahead
   local expires, near = units > 0 and unpack48(text, 5, now) or 0, nil
   local time, ms = now + ahead, math.ceil((limit.window + ahead) / 1000)
   if math.floor((expires - now) / 1000) <= ms then

@@ -63,7 +63,7 @@ func TestCompactLogGivesBackOnce(t *testing.T) {
 func TestCompactLogAroundZero(t *testing.T) {
 	subject := heldClock(redistest.Standalone(t).Client(t))(t)
 	const year2032 = 7 << 48
-	for _, filled := range []int64{1, 165, 300} {
+	for _, filled := range []int64{1, 9, 17, 19, 300} {
 		for _, before := range []int64{1 << 40, 1 << 16, 256, 3, 2, 1} {
 			subject.Clock.Move(time.Duration(year2032-before-1-subject.Clock.Now().UnixMicro()) * time.Microsecond)
 			both := func(cost int64) [2]store.Outcome {
