@@ -88,6 +88,14 @@ func (r *remembering) Reset(ctx context.Context, requests []store.Request) error
 	return r.Store.Reset(ctx, requests)
 }
 
+// Ban forgets what is remembered, too.
+func (r *remembering) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
+	for i := range requests {
+		r.table.Forget(requests[i].Key)
+	}
+	return r.Store.Ban(ctx, requests, d)
+}
+
 // now is the limiter's clock: the time since it was made.
 func (l *Limiter) now() time.Duration { return time.Since(l.began) }
 

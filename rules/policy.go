@@ -58,6 +58,11 @@ type Limit struct {
 	// Prefetch is for how long a process uses permits that it has taken ahead, [MaxPrefetch] at most; 0 where it takes none ahead.
 	Prefetch time.Duration
 
+	// Ban is how long an id is denied once it has been denied After times within the longest window, in whole microseconds and
+	// [MaxBan] at most; 0 for no bans, and then After is 0 too.
+	Ban   time.Duration
+	After int64
+
 	// Mode says whether the limit denies calls.
 	Mode Mode
 	// Plan is whose calls the limit is for, of those whose callers are on a plan; empty for everybody's. See [Limit.Alternative].
@@ -90,6 +95,12 @@ const (
 	MinLease       = 10 * time.Millisecond
 	MaxLease       = 24 * time.Hour
 	DefaultLease   = 30 * time.Second
+)
+
+// A ban lasts MaxBan at most, and comes after MaxAfter denials at most.
+const (
+	MaxBan   = 366 * 24 * time.Hour
+	MaxAfter = 100
 )
 
 // MaxWait is the longest Wait of a limit.

@@ -153,6 +153,8 @@ func (free) GiveBack(context.Context, store.Receipt) error { return nil }
 
 func (free) Reset(context.Context, []store.Request) error { return nil }
 
+func (free) Ban(context.Context, []store.Request, time.Duration) error { return nil }
+
 var allowed = make([]store.RuleOutcome, 1)
 
 // wrapped calls a method behind its generated wrapper.

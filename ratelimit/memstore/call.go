@@ -53,6 +53,12 @@ func (c call) next(last int) (next *place) {
 func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	c.find(now)
 	c.ask(now, out)
+	if bans := c.bans(); bans {
+		c.bar(now, false, out)
+		if !out.Allowed {
+			c.refuse(now, most, out.Rules)
+		}
+	}
 	out.Receipt = store.Receipt{Charges: out.Receipt.Charges[:0]}
 	if out.Allowed {
 		c.charge(now, most, out)
@@ -61,7 +67,20 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	}
 	if detail {
 		c.describe(now, out.Rules)
+		if c.bans() {
+			c.bar(now, true, out)
+		}
 	}
+}
+
+// bans says whether a limit of the call has bans.
+func (c call) bans() bool {
+	for i := range c {
+		if c[i].req.Ban > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // find looks up what the keys hold now.
@@ -184,5 +203,6 @@ func (c call) reset() {
 			e.reset()
 			e.expires = 0
 		}
+		delete(c[i].shard.doors, c[i].req.Key)
 	}
 }

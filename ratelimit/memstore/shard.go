@@ -12,7 +12,8 @@ type shard struct {
 	hand    int               // where in all the next look is
 	names   uint64            // admissions that it has named
 	spares  []*entry          // some that are used no more, for new keys
-	_       [32]byte          // two shards share no cache line
+	doors   map[string]*door  // of keys whose limits have bans, and that have been denied
+	_       [24]byte          // two shards share no cache line
 }
 
 // entry is one key: what it holds, by which steps, and when nothing of it counts any more.

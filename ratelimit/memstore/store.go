@@ -103,6 +103,29 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	return nil
 }
 
+// Ban closes the keys of requests for d, or lifts their bans. It fails only if ctx is done or a request is not valid.
+func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
+	if err := store.Ended(ctx); err != nil {
+		return err
+	}
+	if err := store.ValidateBan(requests, d); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
+	var room [few]place
+	c := s.call(requests, room[:0])
+	c.lock()
+	defer c.unlock()
+	now := s.now()
+	for i := range c {
+		if key := c[i].req.Key; d > 0 {
+			c[i].shard.open(now, key, s.most).close(now, d)
+		} else {
+			delete(c[i].shard.doors, key)
+		}
+	}
+	return nil
+}
+
 func (c call) validate(requests []store.Request) error {
 	for i := range c {
 		if c[i].steps == nil {

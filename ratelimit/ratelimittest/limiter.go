@@ -99,3 +99,7 @@ func (c failing) Take(context.Context, []store.Request, bool, *store.Outcome) er
 func (c failing) GiveBack(context.Context, store.Receipt) error { return c.err() }
 
 func (c failing) Reset(context.Context, []store.Request) error { return c.err() }
+
+func (answering) Ban(context.Context, []store.Request, time.Duration) error { return nil }
+
+func (c failing) Ban(context.Context, []store.Request, time.Duration) error { return c.err() }

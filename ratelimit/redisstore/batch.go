@@ -16,6 +16,7 @@ const (
 	take op = iota
 	giveBack
 	reset
+	shut // the doors, for as many µs as at says
 )
 
 // decision is one caller's requests, decided together.
@@ -56,6 +57,9 @@ func (b batch) keys(args []any) []any {
 	for i := range b {
 		for j := range b[i].requests {
 			args = append(args, b[i].requests[j].Key)
+			if b[i].hasDoor(j) {
+				args = append(args, doorKey(b[i].requests[j].Key))
+			}
 		}
 	}
 	return args
@@ -65,7 +69,18 @@ func (b batch) keys(args []any) []any {
 func (b batch) countKeys() int {
 	n := 0
 	for i := range b {
-		n += len(b[i].requests)
+		n += b[i].limitCount()
+	}
+	return n
+}
+
+// limitCount is the number of the decision's limits in the script: its requests', and their doors.
+func (d *decision) limitCount() int {
+	n := len(d.requests)
+	for i := range d.requests {
+		if d.hasDoor(i) {
+			n++
+		}
 	}
 	return n
 }
@@ -81,10 +96,14 @@ func (b batch) argv(args []any) []any {
 	}
 	for i := range b {
 		d := &b[i]
-		args = append(args, int64(d.op), flag(d.detail), &d.base, d.at, len(d.requests))
+		args = append(args, int64(d.op), flag(d.detail), &d.base, d.at, d.limitCount())
 		for j := range d.requests {
 			args = append(args, numbers[0], d.cost(j))
 			numbers = numbers[1:]
+			if d.hasDoor(j) {
+				args = append(args, numbers[0], d.cost(j))
+				numbers = numbers[1:]
+			}
 		}
 	}
 	return args
@@ -92,7 +111,7 @@ func (b batch) argv(args []any) []any {
 
 // cost is what request i is asked for.
 func (d *decision) cost(i int) int64 {
-	if d.op == reset {
+	if d.op == reset || d.op == shut {
 		return 0
 	}
 	return d.requests[i].Cost
@@ -124,17 +143,24 @@ func (l *limit) equal(other *limit) bool {
 func (b batch) limits(limits []limit, numbers []int) ([]limit, []int) {
 	for i := range b {
 		for j := range b[i].requests {
-			l := b[i].limit(j)
-			l.decision = i
-			at := slices.IndexFunc(limits, func(other limit) bool { return other.decision != i && other.equal(&l) })
-			if at < 0 {
-				at, limits = len(limits), append(limits, l)
+			limits, numbers = b[i].limit(j).join(i, limits, numbers)
+			if b[i].hasDoor(j) {
+				limits, numbers = b[i].door(j).join(i, limits, numbers)
 			}
-			limits[at].decision = i
-			numbers = append(numbers, at+1)
 		}
 	}
 	return limits, numbers
+}
+
+// join appends a limit of decision i, unless it is there, and its number.
+func (l limit) join(i int, limits []limit, numbers []int) ([]limit, []int) {
+	l.decision = i
+	at := slices.IndexFunc(limits, func(other limit) bool { return other.decision != i && other.equal(&l) })
+	if at < 0 {
+		at, limits = len(limits), append(limits, l)
+	}
+	limits[at].decision = i
+	return limits, append(numbers, at+1)
 }
 
 // limit is that of request i. What a sliding log gets back needs its rules only to be described.
@@ -157,6 +183,9 @@ func (b batch) size() int {
 		n += 5
 		for j := range b[i].requests {
 			n += 6 + 2*len(b[i].requests[j].Rules)
+			if b[i].hasDoor(j) {
+				n += 8
+			}
 		}
 	}
 	return n
@@ -215,19 +244,32 @@ func (d *decision) decodeRules(reply []int64) ([]store.RuleOutcome, []int64, boo
 	if d.detail {
 		fields = 3
 	}
-	if len(reply) < n*fields {
+	if len(reply) < (n+d.limitCount()-len(d.requests))*fields {
 		return nil, nil, false
 	}
 	rules := make([]store.RuleOutcome, n)
-	for i := range rules {
-		rules[i].RetryAfter = wait(reply[0])
-		if d.detail {
-			rules[i].Remaining = reply[1]
-			rules[i].ResetAfter = wait(reply[2])
+	left := rules
+	for i := range d.requests {
+		var own []store.RuleOutcome
+		own, left = left[:len(d.requests[i].Rules)], left[len(d.requests[i].Rules):]
+		for j := range own {
+			own[j] = d.decodeRule(reply)
+			reply = reply[fields:]
 		}
-		reply = reply[fields:]
+		if d.hasDoor(i) {
+			d.shutAll(i, own, d.decodeRule(reply))
+			reply = reply[fields:]
+		}
 	}
 	return rules, reply, true
+}
+
+func (d *decision) decodeRule(reply []int64) store.RuleOutcome {
+	r := store.RuleOutcome{RetryAfter: wait(reply[0])}
+	if d.detail {
+		r.Remaining, r.ResetAfter = reply[1], wait(reply[2])
+	}
+	return r
 }
 
 // decodeDelays reads what the queues among the requests say; nil if none is one.

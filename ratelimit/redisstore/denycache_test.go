@@ -76,6 +76,12 @@ func (s *verified) Reset(ctx context.Context, requests []store.Request) error {
 	return s.Store.Reset(ctx, requests)
 }
 
+func (s *verified) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
+	s.resets.Lock()
+	defer s.resets.Unlock()
+	return s.Store.Ban(ctx, requests, d)
+}
+
 func (s *verified) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	s.resets.RLock()
 	defer s.resets.RUnlock()

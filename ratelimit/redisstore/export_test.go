@@ -16,6 +16,7 @@ func WithClock(clock func() time.Time) Option {
 		text = replaceOnce(text, "SLACK = 1000", "SLACK = 3600000")
 		text = replaceOnce(text, "SLACK_AFTER_WINDOW = 1000", "SLACK_AFTER_WINDOW = 3600000")
 		text = replaceOnce(text, "SLACK_AFTER_END = 1000", "SLACK_AFTER_END = 3600000")
+		text = replaceOnce(text, "SLACK_AFTER_DOOR = 1000", "SLACK_AFTER_DOOR = 3600000")
 		s.clock, s.script = clock, newScript(text)
 		return nil
 	})

@@ -11,17 +11,18 @@
 --           window     µs
 --       and for every decision
 --         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged; 2 reset: forget
---                    what the keys have counted, at costs of 0
+--                    what the keys have counted, at costs of 0; 3 close the doors among the limits, at costs of 0
 --         detail     1 if remaining and reset are wanted, else 0
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
---         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known
+--         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known. To close, for
+--                    how long: µs, 0 to open
 --         limits     their number, and for each
 --           limit      its number among those above, from 1: another one for each limit of a decision
 --           cost       units, 0 or more; 0 asks without charging
 --
 -- returns integers, for every decision
 --         status     0 denied: nothing is charged
---                    1 allowed and charged, or given back, or reset
+--                    1 allowed and charged, or given back, reset or closed
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
 --         and, if charged by a take
@@ -40,6 +41,8 @@
 --   charge(limit, base)         charges as far as it can be taken back, and returns false, having changed nothing, if the
 --                               base is another admission's. An algorithm whose settle does it all has none
 --   settle(limit, base)         charges, and does what is not taken back
+--   refuse(limit, before)       of a door: the call is denied, and what the limit before it in the decision has to do with that
+--   close(limit, time)          of a door
 --   make_others()               makes the functions that few calls need
 --     revert(limit, base)       takes back what charge and settle have done in this decision
 --     discharge(limit, base, at)
@@ -48,7 +51,7 @@
 -- probe is followed by any of the others, in this order, and discharge by describe. probe and describe write nothing.
 
 local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
-local TAKE, BACK, RESET = '0', '1', '2'
+local TAKE, BACK, RESET, CLOSE = '0', '1', '2', '3'
 
 -- others returns those functions of an algorithm that few calls need.
 local function others(limit)
@@ -130,10 +133,33 @@ local function reset()
   end
 end
 
+local function close()
+  probe()
+  for i = 1, decision.size do
+    local limit = decision.limits[i]
+    if limit.algorithm.close then
+      limit.algorithm.close(limit, decision.at + 0)
+    end
+  end
+end
+
+-- refuse tells the doors that the call is denied.
+local function refuse()
+  for i = 2, decision.size do
+    local limit = decision.limits[i]
+    if limit.algorithm.refuse then
+      limit.algorithm.refuse(limit, decision.limits[i - 1])
+    end
+  end
+end
+
 local function decide()
   local status = DENIED
   if decision.op == RESET then
     reset()
+    return DONE
+  elseif decision.op == CLOSE then
+    close()
     return DONE
   elseif decision.op == BACK then
     for i = 1, decision.size do
@@ -143,6 +169,8 @@ local function decide()
     status = DONE
   elseif probe() then
     return charge()
+  else
+    refuse()
   end
   if decision.detail then
     describe()

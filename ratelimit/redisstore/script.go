@@ -48,6 +48,9 @@ var intervalBucketLua string
 //go:embed queue.lua
 var queueLua string
 
+//go:embed door.lua
+var doorLua string
+
 // The places of the script's algorithms, which the headers of frame.lua and of each file say too.
 const (
 	atSlidingLog = iota
@@ -57,6 +60,7 @@ const (
 	atCompactLog
 	atIntervalBucket
 	atQueue
+	atDoor // of bans, behind the limit that has one
 )
 
 // algorithms are the files that the script is made of, each under its place, which returns the algorithm.
@@ -73,6 +77,7 @@ var algorithms = []struct {
 	atCompactLog:     {lua: compactLogLua, dates: true},
 	atIntervalBucket: {lua: intervalBucketLua, dates: true, option: burst},
 	atQueue:          {lua: queueLua, dates: true, option: mostDelay},
+	atDoor:           {lua: doorLua},
 }
 
 func burst(req *store.Request) int64 { return req.Burst }

@@ -5,14 +5,17 @@ import "strings"
 // slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-// slot is the slot of key: of what stands between its first { and the next }, if anything does, else of the whole.
-func slot(key string) int {
+// slot is the slot of key: of its hash tag.
+func slot(key string) int { return int(crc16(hashTag(key))) % slots }
+
+// hashTag is what stands between the first { of key and the next }, if anything does, else the whole.
+func hashTag(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
-			key = key[open+1 : open+1+n]
+			return key[open+1 : open+1+n]
 		}
 	}
-	return int(crc16(key)) % slots
+	return key
 }
 
 var crcTable = newCRCTable()

@@ -276,6 +276,10 @@ func (r *recorder) Reset(ctx context.Context, requests []store.Request) error {
 	return r.store.Reset(ctx, requests)
 }
 
+func (r *recorder) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
+	return r.store.Ban(ctx, requests, d)
+}
+
 // String is what came of the calls, in a table.
 func (h *history) String() string {
 	counts, errs, took := map[string]int{}, map[string]int{}, make([]time.Duration, 0, len(h.calls))

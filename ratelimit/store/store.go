@@ -33,13 +33,17 @@ type Store interface {
 	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 
-	// Reset forgets what the keys of requests have counted, as if no call had ever been made of them: they are absent afterwards. It may be
+	// Reset forgets what the keys of requests have counted, and their bans, as if no call had ever been made of them: they are absent afterwards. It may be
 	// repeated. What a call is given back later that was charged before is, of a log, nothing; of another algorithm, at most what the call was charged, out
 	// of what has been charged since.
 	//
 	// The requests' costs do not matter. Keys are distinct, and all of them are reset unless there is an error, which is an [*Error] or the
 	// context's own: then any may be.
 	Reset(ctx context.Context, requests []Request) error
+
+	// Ban closes the keys of requests, each of which has a Ban, for d from now on, in place of whatever ban there is; 0 lifts it, and forgets the denials
+	// that count towards another. It may be repeated, and its errors are those of Reset.
+	Ban(ctx context.Context, requests []Request, d time.Duration) error
 }
 
 // Take is [Store.Take] of s with an outcome of its own.
@@ -77,6 +81,12 @@ type Request struct {
 	// would be delayed for longer than Wait is denied.
 	Queue bool
 	Wait  time.Duration
+
+	// Ban closes the key for so long to all calls that cost anything, once calls have been denied After times within the longest window by rules that they can
+	// meet: the last of them is denied for that long, too. Who is denied for the ban is not counted, and does not put off its end. Both are 0, or neither is;
+	// a queue has none.
+	Ban   time.Duration
+	After int64
 }
 
 // NewRequest asks l, under a key, for cost.
@@ -88,7 +98,29 @@ func NewRequest(l *rules.Limit, key string, cost int64) Request {
 	if l.Queues() {
 		req.Queue, req.Wait = true, l.Wait
 	}
+	req.Ban, req.After = l.Ban, l.After
 	return req
+}
+
+// Longest is the longest window of the request's rules.
+func (req *Request) Longest() (w time.Duration) {
+	for _, r := range req.Rules {
+		w = max(w, r.Window)
+	}
+	return w
+}
+
+// Refused says whether denials by these answers, which are all of the request's own rules', count towards its ban: whether one of them denies,
+// and none for ever.
+func (req *Request) Refused(answers []RuleOutcome) bool {
+	refused := false
+	for i := range answers {
+		if answers[i].RetryAfter == Never {
+			return false
+		}
+		refused = refused || answers[i].RetryAfter > 0
+	}
+	return refused && req.Ban > 0 && req.Cost > 0
 }
 
 // Capacity is the largest cost that r, a rule of the request, ever allows.
@@ -122,6 +154,17 @@ type RuleOutcome struct {
 	ResetAfter time.Duration
 	// Delay is how long the call has to wait, where a queue has allowed it, before it goes on; else zero.
 	Delay time.Duration
+	// Banned is for how much longer the request's key is banned; zero if it is not. RetryAfter is then no shorter, and with detail nothing remains. A
+	// request of cost 0 is told with detail only.
+	Banned time.Duration
+}
+
+// Close makes r that of a key that is banned for d, of which a call asks for cost.
+func (r *RuleOutcome) Close(d time.Duration, cost int64) {
+	r.Banned, r.Remaining, r.ResetAfter = d, 0, max(r.ResetAfter, d)
+	if cost > 0 {
+		r.RetryAfter = max(r.RetryAfter, d)
+	}
 }
 
 // Never is the RetryAfter of a cost that no waiting makes pass.

@@ -64,6 +64,9 @@ func (req *Request) validateCounter() error {
 			return err
 		}
 	}
+	if err := req.validateBan(); err != nil {
+		return err
+	}
 	if req.Queue {
 		return req.validateQueue()
 	}
@@ -97,6 +100,34 @@ func (req *Request) validateAhead() error {
 		}
 	}
 	return nil
+}
+
+// validateBan checks when a key is banned, and for how long.
+func (req *Request) validateBan() error {
+	switch {
+	case req.Ban == 0 && req.After == 0:
+		return nil
+	case req.Ban < time.Microsecond || req.Ban%time.Microsecond != 0 || req.Ban > rules.MaxBan:
+		return fmt.Errorf("a ban of %v, want whole microseconds up to %v", req.Ban, rules.MaxBan)
+	case req.After < 1 || req.After > rules.MaxAfter:
+		return fmt.Errorf("a ban after %d denials, want 1 to %d", req.After, rules.MaxAfter)
+	case req.Queue:
+		return fmt.Errorf("a queue with a ban, want one of the two")
+	}
+	return nil
+}
+
+// ValidateBan reports what keeps the requests from being banned for d, as [Store.Ban] does.
+func ValidateBan(requests []Request, d time.Duration) error {
+	if d < 0 || d%time.Microsecond != 0 || d > rules.MaxBan {
+		return fmt.Errorf("a ban of %v, want whole microseconds from 0s up to %v", d, rules.MaxBan)
+	}
+	for i := range requests {
+		if requests[i].Ban == 0 {
+			return fmt.Errorf("limit %d of the call has no ban, want one", i+1)
+		}
+	}
+	return Validate(requests)
 }
 
 // fits says whether the numbers of a rule are exact to the microsecond.

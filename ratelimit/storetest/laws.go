@@ -260,14 +260,16 @@ func testContext(t *testing.T, s Subject) {
 func testInvalid(t *testing.T, s Subject) {
 	good := s.limitOf("good", 1, hourly(5))
 	for name, bad := range map[string]store.Request{
-		"negative cost":     s.limitOf("bad", -1, hourly(5)),
-		"no rules":          s.limitOf("bad", 1),
-		"no count":          s.limitOf("bad", 1, rules.Rule{Window: time.Hour}),
-		"no window":         s.limitOf("bad", 1, rules.Rule{Count: 1}),
-		"more than a year":  s.limitOf("bad", 1, rules.Rule{Count: 1, Window: store.MaxWindow + time.Microsecond}),
-		"parts of a µs":     s.limitOf("bad", 1, rules.Rule{Count: 1, Window: time.Microsecond + 1}),
-		"the same key":      good,
-		"unknown algorithm": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},
+		"negative cost":       s.limitOf("bad", -1, hourly(5)),
+		"no rules":            s.limitOf("bad", 1),
+		"no count":            s.limitOf("bad", 1, rules.Rule{Window: time.Hour}),
+		"no window":           s.limitOf("bad", 1, rules.Rule{Count: 1}),
+		"more than a year":    s.limitOf("bad", 1, rules.Rule{Count: 1, Window: store.MaxWindow + time.Microsecond}),
+		"parts of a µs":       s.limitOf("bad", 1, rules.Rule{Count: 1, Window: time.Microsecond + 1}),
+		"the same key":        good,
+		"a ban after nothing": {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Ban: time.Hour},
+		"after, and no ban":   {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, After: 3},
+		"unknown algorithm":   {Key: s.Prefix + "bad", Rules: good.Rules, Cost: 1, Algorithm: 255},
 	} {
 		_, err := store.Take(context.Background(), s.Store, []store.Request{good, bad}, false)
 		var failed *store.Error

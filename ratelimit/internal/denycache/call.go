@@ -21,11 +21,17 @@ type place struct {
 // remembered says whether denials of the request are: a queue denies by how long the one call may wait, and a cost of 0 is never denied.
 func (p *place) remembered() bool { return p.req.Cost > 0 && !p.req.Queue }
 
+// countsDenials says whether the store is to hear of a denial by the request, whose ban it counts towards.
+func (p *place) countsDenials() bool { return p.req.Ban > 0 && p.req.Cost > 0 }
+
 // denies says whether a remembered denial answers the call at now.
 func (c call) denies(now time.Duration, detail bool) bool {
 	denied := false
 	for i := range c {
 		d := c[i].denial
+		if d == nil && c[i].countsDenials() {
+			return false
+		}
 		if detail && (d == nil || !d.exact(c[i].req, now)) {
 			return false
 		}
@@ -45,6 +51,7 @@ func (c call) answer(now time.Duration, out *store.Outcome) {
 				r = d.rules[j]
 				r.RetryAfter = max(0, r.RetryAfter-(now-d.sent))
 				r.ResetAfter = max(0, r.ResetAfter-(now-d.sent))
+				r.Banned = max(0, r.Banned-(now-d.sent))
 			}
 			out.Rules = append(out.Rules, r)
 		}
@@ -63,6 +70,7 @@ func (c call) remember(sent time.Duration, detail bool, answers []store.RuleOutc
 		switch wait := longest(answers[:n]); {
 		case wait == 0 && len(c) > 1:
 			p.set.forget()
+		case p.countsDenials() && answers[0].Banned == 0:
 		case wait > 0 && wait != store.Never && p.remembered():
 			p.set.put(newDenial(p, sent, wait, detail, answers[:n]))
 		}

@@ -93,7 +93,7 @@ func newDenial(p *place, sent, wait time.Duration, detail bool, answers []store.
 func (d *denial) of(req *store.Request) bool {
 	l := &d.limit
 	return l.Algorithm == req.Algorithm && l.Burst == req.Burst && l.Start == req.Start && l.Refill == req.Refill &&
-		l.Segments == req.Segments && slices.Equal(l.Rules, req.Rules)
+		l.Segments == req.Segments && l.Ban == req.Ban && l.After == req.After && slices.Equal(l.Rules, req.Rules)
 }
 
 // exact says whether the denial says all that the store would say of req at now: nobody can charge the key before one rule has room for one permit.

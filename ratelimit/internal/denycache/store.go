@@ -80,6 +80,13 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	return s.next.Reset(ctx, requests)
 }
 
+// Ban lets the next store ban, and forgets what it has denied under the keys, before and after.
+func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
+	s.forget(requests)
+	defer s.forget(requests)
+	return s.next.Ban(ctx, requests, d)
+}
+
 func (s *Store) forget(requests []store.Request) {
 	for i := range requests {
 		s.setOf(s.hash(requests[i].Key)).forget()

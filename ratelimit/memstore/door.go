@@ -1,0 +1,115 @@
+package memstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// door is what is known of the denials of one key whose limit has a ban. The zero door is open, and nobody has been denied.
+type door struct {
+	denials []int64 // when, µs, in ascending order of their coming
+	closed  int64   // until when the key is banned, µs
+	expires int64   // when none of this matters any more, µs
+}
+
+// left is for how much longer the door is closed.
+func (d *door) left(now int64) time.Duration {
+	if d == nil || d.closed <= now {
+		return 0
+	}
+	return micros(d.closed - now)
+}
+
+// deny counts a denial at now, and closes the door if it is one too many. A clock that is set back leaves later ones behind, which count too.
+func (d *door) deny(now int64, req *store.Request) {
+	window := req.Longest().Microseconds()
+	d.denials = slices.DeleteFunc(d.denials, func(at int64) bool { return at <= now-window })
+	d.denials = append(d.denials, now)
+	d.expires = slices.Max(d.denials) + window
+	if int64(len(d.denials)) >= req.After {
+		d.close(now, req.Ban)
+	}
+}
+
+// close closes the door for a time.
+func (d *door) close(now int64, ban time.Duration) {
+	d.denials, d.closed = d.denials[:0], now+ban.Microseconds()
+	d.expires = d.closed
+}
+
+// door returns that of a key, nil if it has none.
+func (sh *shard) door(now int64, key string) *door {
+	if d := sh.doors[key]; d != nil && d.expires > now {
+		return d
+	}
+	return nil
+}
+
+// open returns the door of a key, a new one if it has none.
+func (sh *shard) open(now int64, key string, most int) *door {
+	if d := sh.door(now, key); d != nil {
+		return d
+	}
+	sh.sweepDoors(now, most)
+	if sh.doors == nil {
+		sh.doors = make(map[string]*door)
+	}
+	d := new(door)
+	sh.doors[key] = d
+	return d
+}
+
+// sweepDoors drops some doors that have expired, and one that has not where there are too many.
+func (sh *shard) sweepDoors(now int64, most int) {
+	looks := looksNew
+	for key, d := range sh.doors {
+		if d.expires <= now || len(sh.doors) >= most {
+			delete(sh.doors, key)
+		}
+		if looks--; looks == 0 {
+			return
+		}
+	}
+}
+
+// bar makes what the rules of keys have said, who are banned, that they deny for as long.
+func (c call) bar(now int64, detail bool, out *store.Outcome) {
+	answers := out.Rules
+	for i := range c {
+		req := c[i].req
+		own := answers[:len(req.Rules)]
+		answers = answers[len(req.Rules):]
+		if req.Ban == 0 || req.Cost == 0 && !detail {
+			continue
+		}
+		if left := c[i].shard.door(now, req.Key).left(now); left > 0 {
+			closeAll(own, left, req.Cost)
+			out.Allowed = out.Allowed && req.Cost == 0
+		}
+	}
+}
+
+// refuse counts the denials of a call that is denied, by those keys that are not banned.
+func (c call) refuse(now int64, most int, answers []store.RuleOutcome) {
+	for i := range c {
+		p := &c[i]
+		own := answers[:len(p.req.Rules)]
+		answers = answers[len(p.req.Rules):]
+		if p.req.Ban == 0 || own[0].Banned > 0 || !p.req.Refused(own) {
+			continue
+		}
+		d := p.shard.open(now, p.req.Key, most)
+		d.deny(now, p.req)
+		if left := d.left(now); left > 0 {
+			closeAll(own, left, p.req.Cost)
+		}
+	}
+}
+
+func closeAll(answers []store.RuleOutcome, left time.Duration, cost int64) {
+	for j := range answers {
+		answers[j].Close(left, cost)
+	}
+}

@@ -1,0 +1,101 @@
+-- door: denies everything for a while, once the limit before it in the decision has denied often. Both have the same cost.
+--
+--   option  µs that it is closed then
+--   rule    count: denials that close it; window: µs in which they are
+--
+-- The string at its key is one of
+--   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
+--   banned <ends>  until when it is closed
+--
+-- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
+-- door, and of what can never be allowed, are not counted.
+
+local SLACK_AFTER_DOOR = 1000 -- ms that a key outlives what it says
+
+-- load reads the string. Another program's is refused, as the server refuses a key of another type.
+local function load(limit)
+  local text = redis.call('GET', limit.key) or ''
+  local kind, times = string.match(text, '^(%a+)([ %d]+)$')
+  limit.closed, limit.denials = 0, {}
+  if kind == 'banned' then
+    limit.closed = times + 0
+  elseif kind == 'denied' then
+    for at in string.gmatch(times, '%d+') do
+      if at + 0 > now - limit.window then
+        limit.denials[#limit.denials + 1] = at
+      end
+    end
+  elseif text ~= '' then
+    redis.call('ZCOUNT', limit.key, 0, 0)
+  end
+end
+
+local function write(limit, text, time)
+  redis.call('SET', limit.key, text, 'PX', integer(math.ceil(time / 1000) + SLACK_AFTER_DOOR))
+end
+
+local function probe(limit)
+  load(limit)
+  local open = limit.closed <= now
+  if limit.cost > 0 and not open then
+    limit.rules[1].retry = limit.closed - now
+  end
+  return open or limit.cost == 0
+end
+
+local function settle() end
+
+-- last returns when the latest denial was, 0 if there is none.
+local function last(limit)
+  local at = 0
+  for i = 1, #limit.denials do
+    at = math.max(at, limit.denials[i] + 0)
+  end
+  return at
+end
+
+-- close closes the door for some µs, and opens it where they are 0.
+local function close(limit, time)
+  limit.closed, limit.denials = now + time, {}
+  if time > 0 then
+    write(limit, 'banned ' .. integer(limit.closed), time)
+  else
+    redis.call('PEXPIRE', limit.key, 0)
+  end
+end
+
+-- refuse counts a denial by the limit before.
+local function refuse(limit, other)
+  local denies = false
+  for i = 1, #other.rules do
+    if other.rules[i].retry < 0 then
+      return
+    end
+    denies = denies or other.rules[i].retry > 0
+  end
+  if not denies or limit.cost == 0 or limit.closed > now then
+    return
+  end
+  limit.denials[#limit.denials + 1] = integer(now)
+  if #limit.denials >= limit.rules[1].count then
+    close(limit, limit.option)
+    limit.rules[1].retry = limit.option
+  else
+    write(limit, 'denied ' .. table.concat(limit.denials, ' '), last(limit) + limit.window - now)
+  end
+end
+
+local function others()
+  local function describe(limit)
+    local rule = limit.rules[1]
+    if limit.closed > now then
+      rule.remaining, rule.reset = 0, limit.closed - now
+    else
+      rule.remaining, rule.reset = rule.count - #limit.denials, math.max(0, last(limit) + rule.window - now)
+    end
+  end
+
+  return {revert = settle, discharge = load, describe = describe}
+end
+
+return {probe = probe, settle = settle, refuse = refuse, close = close, make_others = others}

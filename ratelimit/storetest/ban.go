@@ -1,0 +1,174 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// lawBan: a limit with a ban answers as one without does, but that denials close it for a while, and whatever closes and opens it. What one
+// without says is asked of a twin, which gives back what the ban denies.
+func lawBan(sc *scene) {
+	without := sc.twin("without")
+	ban := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 9 * time.Second}).Draw(sc.T, "ban")
+	sc.limit.Ban, sc.limit.After = ban, rapid.Int64Range(1, 4).Draw(sc.T, "after")
+	m := &modelDoor{limit: &sc.limit, clock: sc.subject.Clock}
+	for range rapid.IntRange(1, 30).Draw(sc.T, "steps") {
+		switch rapid.IntRange(0, 24).Draw(sc.T, "step") {
+		case 0:
+			sc.reset()
+			without.reset()
+			m.open()
+		case 1:
+			d := rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour}).Draw(sc.T, "ban by hand")
+			sc.ban(d)
+			m.close(d)
+		case 2:
+			sc.subject.Clock.Move(-rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second}).Draw(sc.T, "set back"))
+		}
+		cost := sc.drawCost()
+		own := without.call(cost)
+		want := m.ask(own, cost)
+		if own.Allowed && !want.Allowed {
+			without.giveBack(own)
+			own = without.call(0)
+			for i := range want.Rules {
+				want.Rules[i].ResetAfter = max(own.Rules[i].ResetAfter, want.Rules[i].Banned)
+			}
+		}
+		sc.agree("a limit with a ban", sc.call(cost), want)
+		sc.wait()
+	}
+}
+
+func (sc *scene) ban(d time.Duration) {
+	sc.Helper()
+	if err := sc.subject.Store.Ban(context.Background(), []store.Request{sc.request(1)}, d); err != nil {
+		sc.Fatalf("Ban: %v", err)
+	}
+}
+
+// modelDoor is a ban as its law is written.
+type modelDoor struct {
+	limit   *rules.Limit
+	clock   *Clock
+	denials []time.Time
+	closed  time.Time
+}
+
+func (m *modelDoor) open() { m.denials, m.closed = nil, time.Time{} }
+
+func (m *modelDoor) close(d time.Duration) {
+	m.open()
+	if d > 0 {
+		m.closed = m.clock.Now().Add(d)
+	}
+}
+
+// ask makes of the answer of a limit without a ban that of one with.
+func (m *modelDoor) ask(own store.Outcome, cost int64) store.Outcome {
+	now := m.clock.Now()
+	if !m.closed.After(now) && !own.Allowed && longestRetry(own) != store.Never {
+		var longest time.Duration
+		for _, r := range m.limit.Rules {
+			longest = max(longest, r.Window)
+		}
+		m.denials = slices.DeleteFunc(append(m.denials, now), func(at time.Time) bool { return !at.After(now.Add(-longest)) })
+		if int64(len(m.denials)) >= m.limit.After {
+			m.close(m.limit.Ban)
+		}
+	}
+	want := store.Outcome{Allowed: own.Allowed, Rules: slices.Clone(own.Rules)}
+	if left := m.closed.Sub(now); left > 0 {
+		want.Allowed = want.Allowed && cost == 0
+		for i := range want.Rules {
+			want.Rules[i].Close(left, cost)
+		}
+	}
+	return want
+}
+
+// testBanUnderConcurrency: of many callers, as many are denied without a ban as come before it, and all further ones with it.
+func testBanUnderConcurrency(t *testing.T, s Subject) {
+	forEach(func(t *testing.T, s Subject, v variant) {
+		const count, after = 20, 5
+		req := v.request(t, s, "banned", 1, yearly(count))
+		req.Ban, req.After = time.Hour, after
+		var allowed, denied, banned atomic.Int64
+		each(16, 100, func(int) {
+			out, err := store.Take(context.Background(), s.Store, []store.Request{req}, false)
+			switch {
+			case err != nil:
+				t.Errorf("Take: %v", err)
+			case out.Allowed:
+				allowed.Add(1)
+			case out.Rules[0].Banned > 0:
+				banned.Add(1)
+			default:
+				denied.Add(1)
+			}
+		})
+		if allowed.Load() != count || denied.Load() != after-1 || banned.Load() != 100-count-after+1 {
+			t.Errorf("%d of 100 calls allowed, %d denied and %d banned, want %d, %d and the others", allowed.Load(), denied.Load(), banned.Load(), count, after-1)
+		}
+	})(t, s)
+}
+
+// A call that one limit denies for a ban is charged to no other, and the denial counts against no other's ban; lifted, all is what it was.
+func testBanAmongOthers(t *testing.T, s Subject) {
+	ctx := context.Background()
+	closed, other := s.limitOf("closed", 1, hourly(5)), s.limitOf("other", 1, hourly(9))
+	closed.Ban, closed.After = time.Hour, 3
+	other.Ban, other.After = time.Hour, 1
+	s.take(t, closed, other)
+	if err := s.Store.Ban(ctx, []store.Request{closed}, 2*time.Hour); err != nil {
+		t.Fatalf("Ban: %v", err)
+	}
+	for range 3 {
+		out := s.take(t, other, closed)
+		if out.Allowed || out.Rules[0].Banned != 0 || out.Rules[0].RetryAfter != 0 || out.Rules[0].Remaining != 8 {
+			t.Errorf("Take with a ban on the second limit = %+v, want it denied by that alone", out)
+		}
+		if b := out.Rules[1]; b.Banned < time.Hour || b.RetryAfter != b.Banned || b.Remaining != 0 || b.ResetAfter < b.Banned {
+			t.Errorf("the banned limit says %+v, want nothing remaining for two hours", b)
+		}
+	}
+	peek := closed
+	peek.Cost = 0
+	if out := s.take(t, peek); !out.Allowed || out.Rules[0].Banned < time.Hour || out.Rules[0].RetryAfter != 0 || out.Rules[0].Remaining != 0 {
+		t.Errorf("Take of cost 0 of a banned limit = %+v, want it allowed, with nothing remaining", out)
+	}
+	if err := s.Store.Ban(ctx, []store.Request{closed}, 0); err != nil {
+		t.Fatalf("Ban for 0s: %v", err)
+	}
+	if left := append(s.remaining(t, closed), s.remaining(t, other)...); !slices.Equal(left, []int64{4, 8}) {
+		t.Errorf("remaining once the ban is lifted = %v, want [4 8]", left)
+	}
+}
+
+func testBanRefuses(t *testing.T, s Subject) {
+	with := s.limitOf("with", 1, hourly(5))
+	with.Ban, with.After = time.Hour, 3
+	without := s.limitOf("without", 1, hourly(5))
+	for name, err := range map[string]error{
+		"a limit without a ban": s.Store.Ban(context.Background(), []store.Request{with, without}, time.Hour),
+		"a negative time":       s.Store.Ban(context.Background(), []store.Request{with}, -time.Hour),
+		"more than a year":      s.Store.Ban(context.Background(), []store.Request{with}, rules.MaxBan+time.Microsecond),
+	} {
+		var failed *store.Error
+		if !errors.As(err, &failed) || failed.Class != store.Misconfigured {
+			t.Errorf("Ban of %s = %v, want an error of class %v", name, err, store.Misconfigured)
+		}
+	}
+	if !s.take(t, with, without).Allowed {
+		t.Error("Take after bans that were refused is denied")
+	}
+}
