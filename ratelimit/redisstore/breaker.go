@@ -10,9 +10,12 @@ import (
 var errResting = rediscall.ErrResting
 
 // breaker keeps decisions from a server that does not decide.
-type breaker struct{ rediscall.Breaker }
+type breaker struct {
+	rediscall.Breaker
+	refusal *rediscall.Refusal
+}
 
-func newBreaker() breaker { return breaker{rediscall.NewBreaker("redisstore")} }
+func newBreaker() breaker { return breaker{rediscall.NewBreaker("redisstore"), new(rediscall.Refusal)} }
 
 // permit lets one call ask, whose end is to be reported, or fails where the server is at rest.
 func (b breaker) permit() (report func(error), err error) { return b.Permit() }

@@ -382,7 +382,7 @@ func (r *ride) fly() {
 	r.lane.mu.Lock()
 	r.reporting = report
 	r.lane.mu.Unlock()
-	r.call.Package, r.call.Client, r.call.Cargo = "redisstore", s.client, r
+	r.call.Package, r.call.Client, r.call.Cargo, r.call.Refusal = "redisstore", s.client, r, s.refusal
 	r.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
 	r.call.Words = r.firstWords[:]
 	reply, err := r.call.Run(&r.span)

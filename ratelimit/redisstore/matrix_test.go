@@ -53,6 +53,9 @@ var faultMatrix = []row{
 	{fault: "instances counted by heartbeats: keys lost, clock set back, key of another program, server frozen", invariant: "counted again as they attend; says so in time", test: "TestAttend TestAttendanceEnds TestAttendFails"},
 	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
 	{fault: "a client's hook panics", invariant: "misconfigured, the program lives", test: "TestPanickingClient"},
+	{fault: "a client's hook drops a script, or what it answers", invariant: "an error, never a decision", test: "TestHostileHooks"},
+	{fault: "a client's hook holds a script back", invariant: "calls end with the budget; unsent then, never sent; others are decided", test: "TestLateHook"},
+	{fault: "a client made for other programs: timeouts of an hour, MaxRetries 10, PoolSize 1", invariant: "executed at most once; ends with the budget; decides again", test: "TestHostileOptions TestHostileClusterOptions"},
 	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies"},
 
 	// States of servers
@@ -69,6 +72,7 @@ var faultMatrix = []row{
 	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
 	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
+	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
 	{fault: "RESP2 and RESP3", invariant: "the same laws", test: "TestStandalone/RESP2 TestStandalone/held"},
 

@@ -63,7 +63,7 @@ var mutations = []mutation{
 	return true`,
 		"../internal/rediscall", "TestSendingIsDecidedOnce"},
 	{"a caller who leaves a shared script before it is written is in it",
-		`if rider.state.CompareAndSwap(queued, loaded) {`, `if rider.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLateHook"},
+		`if rider.state.CompareAndSwap(queued, loaded) {`, `if rider.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
 	{"a script that a hook drops is a denial",
 		`if len(r.batch) == 0 {
 		return nil, errReply`, `if false {
@@ -73,6 +73,8 @@ var mutations = []mutation{
 	l.release(r)`, `r.report(errOverdue)`, ".", "TestLateHook"},
 	{"a caller waits for a client that heeds no context",
 		`return o.ContextTimeoutEnabled && `, `return `, ".", "TestLateHook"},
+	{"a connection that the server closes to an unknown client is a server that is down",
+		`said != nil && m.class`, `said == nil && m.class`, ".", "TestLockedOut"},
 	{"no script's text after SCRIPT FLUSH",
 		`if m.reaction == load && attempt < attempts {`, `if false {`, ".", "TestLostReply"},
 	{"READONLY is taken for a lost answer",

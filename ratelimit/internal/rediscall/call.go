@@ -51,6 +51,8 @@ type Call struct {
 	// Cargo, where it is set, knows the words only when the client writes them. Words are then those by which the client
 	// finds the server, and the call is not to be abandoned.
 	Cargo Cargo
+	// Refusal, where it is set, is what the calls through a client know together.
+	Refusal *Refusal
 
 	sent     sending
 	repeated atomic.Bool
@@ -128,6 +130,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		reply, err := c.process(ctx)
 		if err == nil {
+			c.Refusal.decided()
 			return reply, nil
 		}
 		m := inspect(err, c.sent.begun())
@@ -188,7 +191,10 @@ func (c *Call) refresh(ctx context.Context, m meaning) {
 	}
 }
 
-func (c *Call) fail(m meaning, err error) error { return Fail(c.Package, m.class, err, m.mend) }
+func (c *Call) fail(m meaning, err error) error {
+	m, err = c.Refusal.heard(m, err)
+	return Fail(c.Package, m.class, err, m.mend)
+}
 
 // Explain is err, of a command that may be sent twice, as a [store.Error] of a package's. It is nil if err is.
 func Explain(pkg string, err error) error {

@@ -55,7 +55,7 @@ var replies = []struct {
 	{"ERR The user executing the script can't", meaning{store.Misconfigured, giveUp, grant}},
 	{"NOAUTH", meaning{store.Misconfigured, giveUp, identify}},
 	{"ERR Protocol error: unauthenticated", meaning{store.Misconfigured, giveUp, identify}},
-	{"WRONGPASS", meaning{store.Misconfigured, giveUp, "mend the Redis client's user name and password"}},
+	{"WRONGPASS", meaning{store.Misconfigured, giveUp, reidentify}},
 	{"DENIED", meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
 	{"CROSSSLOT", meaning{store.Misconfigured, giveUp,
 		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
@@ -79,6 +79,8 @@ const (
 	upgrade  = "the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"
 	grant    = "give the Redis user the permissions that the documentation of the package lists"
 	identify = "give the Redis client a user name and password"
+
+	reidentify = "mend the Redis client's user name and password"
 )
 
 // inspect says what err means. With sent, the command may have reached the server.

@@ -1,0 +1,43 @@
+package rediscall
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Refusal remembers that a server does not know who the client is. Having said so it may close the connection, which the client
+// uses again: what then breaks is no server that is down. It is safe for concurrent use; the zero Refusal is ready.
+type Refusal struct{ latest atomic.Pointer[string] }
+
+// heard takes note of how a call ended, and returns what that means.
+func (r *Refusal) heard(m meaning, err error) (meaning, error) {
+	if r == nil {
+		return m, err
+	}
+	if m.mend == identify || m.mend == reidentify {
+		text := err.Error()
+		r.latest.Store(&text)
+		return m, err
+	}
+	if said := r.latest.Load(); said != nil && m.class != store.Misconfigured && broken(err) {
+		return meaning{class: store.Misconfigured, mend: identify}, fmt.Errorf("%w, after %s", err, *said)
+	}
+	return m, err
+}
+
+// decided forgets what was remembered.
+func (r *Refusal) decided() {
+	if r != nil && r.latest.Load() != nil {
+		r.latest.Store(nil)
+	}
+}
+
+// broken says whether a connection was closed by the other side.
+func broken(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
