@@ -20,7 +20,7 @@ var layers = map[string][]string{
 	"rules":                            {},
 	"rules/overridefile":               {"rules", "go.yaml.in/yaml/v4"},
 	"gen":                              {"rules", "golang.org/x/tools"},
-	"cmd/rlgen":                        {"gen", "rules", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation", "cmd/rlgen/internal/report", "github.com/rogpeppe/go-internal/diff"},
+	"cmd/rlgen":                        {"gen", "rules", "rules/overridefile", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation", "cmd/rlgen/internal/report", "github.com/rogpeppe/go-internal/diff"},
 	"cmd/rlgen/internal/traffic":       {},
 	"cmd/rlgen/internal/simulation":    {"rules", "ratelimit/store", "ratelimit/memstore", "cmd/rlgen/internal/traffic"},
 	"cmd/rlgen/internal/report":        {"rules", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation"},

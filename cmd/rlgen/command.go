@@ -161,6 +161,7 @@ func (c *command) generate(ctx context.Context, args []string) int {
 func (c *command) check(ctx context.Context, args []string) int {
 	f := c.flags("rlgen check", "rlgen check [flags] [packages]").withDI("", " (default: those that stand there)")
 	diff := f.Bool("diff", false, "print what rlgen would change, as a unified diff")
+	overrides := f.withOverrides("check a `file` of overrides against the packages' limits")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
@@ -168,6 +169,9 @@ func (c *command) check(ctx context.Context, args []string) int {
 	r, code := c.load(ctx, cfg)
 	if code != exitOK {
 		return code
+	}
+	if _, ok := c.resolve(*overrides, r.Methods); !ok {
+		code = exitFindings
 	}
 	for _, path := range r.Stale() {
 		stale := gen.Finding{Message: staleMessage(r, path)}

@@ -8,11 +8,11 @@ import (
 const usage = `rlgen generates wrappers that hold the rate limits of directives in doc comments.
 
 	rlgen [flags] [packages]        generate (default: the package in this directory)
-	rlgen check [-diff] [packages]  findings and stale files; writes nothing
+	rlgen check [-diff] [packages]  findings and stale files; writes nothing; -overrides file
 	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
-	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown
+	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown, -overrides file
 	rlgen simulate "limit" log      what limits would have done to traffic, as text, JSON or a picture
-	rlgen help <topic>              directives, options, holds, expressions, files, di, vet, list, simulate
+	rlgen help <topic>              directives, options, holds, expressions, files, overrides, di, vet, list, simulate
 	rlgen version
 
 Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
@@ -47,6 +47,7 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	missing=allow   a call without an id passes (default deny)
 	onfail=open     what a store that cannot decide means: local (default), open, closed
 	deny=zero       a denied call returns zero values; for methods without an error result
+	ban=duration    with after=n: an id that was denied n times within the longest window is denied so long
 	wait=duration   a call without room waits for it, so long at most (default not at all)
 	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket,
 	                leaky-bucket, gcra
@@ -55,6 +56,9 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	segments=n      sub-windows of a sliding window (default 10); locks that the ids of a lock share
 	charge=error    only calls that fail are charged; success: only the others (default always)
 	per=user        whose calls in flight concurrency counts: user, ip, key (by=), global (default)
+	mode=shadow     decides, counts and reports, and denies nothing; counts under a key of its own
+	plan=word       for callers on this plan alone, ratelimit.WithPlan; a caller on a plan that no line of
+	                the kind is for, or on none, is refused, unless a line has no plan or missing=allow
 	lease=duration  how long a crashed process keeps a lock or its place in flight (default 30s)
 
 A value with spaces is a Go string: "when=req.Kind == Paid".
@@ -150,6 +154,23 @@ instance that the program uses:
 Services that are built on some platforms only are in the files if all of the package's services are,
 and alike: then so are the files. Else the files are built everywhere, and leave those services out.
 `},
+	{"overrides", `A file, or a hash in Redis, changes limits while the program runs (package ratelimit/override):
+
+	limits:
+	  Create/user: 20,1s 200,1m mode=shadow
+	  Find: off
+	  orders.Orders.Create/ip: 500,1h
+
+A name is that of a limit, as rlgen list has it, behind its type where several types have it. The value is off, or
+rules (of a concurrency its number) and burst=, missing=, onfail=, wait=, mode=; what it does not say is as written.
+All else needs a deployment. Limits that share a bucket are to be overridden alike.
+
+	rlgen list -overrides limits.yaml ./...   what holds now, beside what is written
+	rlgen check -overrides limits.yaml ./...  what is wrong with the file, with line and column
+
+All of it is checked before any of it is used, and what held before holds on where something is wrong. Counts go on:
+those of a log whatever the rules are, those of the others for rules whose window they had before.
+`},
 	{"vet", `rlgen vet runs go vet with rlgen as its tool, which finds in each package what rlgen finds, and
 generated files that are missing or not of the source that stands there now: each carries a hash of
 what it was made from, and nothing is generated to compare. These are the same:
@@ -191,6 +212,10 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    lease       how long a crashed process keeps what it holds, a Go duration; absent for rates
 	    segments    the number of locks that the ids of a lock share; absent where each has its own
 	    charge      "success" or "error"; absent where every call is charged
+	    mode        "shadow"; absent where the limit denies
+	    plan        absent where the limit is for everybody
+	    override    with -overrides: {"text": as the file has it, "directive": the line that holds then, absent
+	                where the limit is off, "at": file, line and column}; absent where nothing overrides it
 
 Fields may be added, and none will change its meaning.
 `},

@@ -42,6 +42,10 @@ type limitJSON struct {
 	Lease    string `json:"lease,omitempty"`
 	Segments int64  `json:"segments,omitempty"`
 	Charge   string `json:"charge,omitempty"`
+	Mode     string `json:"mode,omitempty"`
+	Plan     string `json:"plan,omitempty"`
+	// Override is what -overrides has for the limit.
+	Override *overrideJSON `json:"override,omitempty"`
 }
 
 type ruleJSON struct {
@@ -52,9 +56,10 @@ type ruleJSON struct {
 
 // list prints every limited method.
 func (c *command) list(ctx context.Context, args []string) int {
-	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [flags] [packages]")
+	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [-overrides file] [flags] [packages]")
 	f.BoolVar(&f.json, "json", false, "print a JSON array, as rlgen help list says")
 	markdown := f.Bool("markdown", false, "print Markdown, a table for each package")
+	overrides := f.withOverrides("print beside each limit what a `file` of overrides makes of it")
 	cfg, code, ok := c.parse(f, args)
 	if !ok {
 		return code
@@ -67,9 +72,15 @@ func (c *command) list(ctx context.Context, args []string) int {
 	if r == nil {
 		return code
 	}
+	overridden, ok := c.resolve(*overrides, r.Methods)
+	if !ok {
+		return exitFindings
+	}
 	methods := make([]methodJSON, 0, len(r.Methods))
 	for _, m := range r.Methods {
-		methods = append(methods, describe(cfg.Dir, m))
+		method := describe(cfg.Dir, m)
+		method.override(overridden[m.Policy])
+		methods = append(methods, method)
 	}
 	switch {
 	case f.json:
@@ -80,7 +91,7 @@ func (c *command) list(ctx context.Context, args []string) int {
 			return c.fail(err)
 		}
 	case *markdown:
-		c.printMarkdown(methods)
+		c.printMarkdown(methods, *overrides != "")
 	default:
 		c.printMethods(methods)
 	}
@@ -111,6 +122,10 @@ func describe(dir string, m gen.Method) methodJSON {
 		if l.Charge != rules.ChargeAlways {
 			limit.Charge = l.Charge.String()
 		}
+		if l.Mode != rules.Enforce {
+			limit.Mode = l.Mode.String()
+		}
+		limit.Plan = l.Plan
 		if l.Deny == rules.DenyZero {
 			out.Deny = l.Deny.String()
 		}
@@ -167,6 +182,11 @@ func (c *command) printLimit(l limitJSON) {
 		fmt.Fprintf(c.stdout, "      waits   %s\n", l.waiting())
 	}
 	fmt.Fprintf(c.stdout, "      else    %s\n", strings.Join(l.otherwise(), "; "))
+	if o := l.Override; o != nil {
+		for i, line := range wrap(o.text()+", by "+o.At, width-14) {
+			fmt.Fprintf(c.stdout, "      %-7s %s\n", []string{"now", ""}[min(i, 1)], line)
+		}
+	}
 }
 
 // denial says what a denied call of the method returns, if that is not an error.

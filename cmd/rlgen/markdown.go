@@ -9,15 +9,19 @@ import (
 )
 
 // printMarkdown prints a heading and a table for each package, a row for each limit.
-func (c *command) printMarkdown(methods []methodJSON) {
+func (c *command) printMarkdown(methods []methodJSON, overrides bool) {
 	fmt.Fprint(c.stdout, "# Rate limits\n")
 	pkg := ""
 	for _, m := range methods {
 		if m.Package != pkg {
 			pkg = m.Package
 			fmt.Fprintf(c.stdout, "\n## %s\n\n", pkg)
-			fmt.Fprint(c.stdout, "| method | limit | key | algorithm | memory | without identity | without Redis |\n")
-			fmt.Fprint(c.stdout, "|---|---|---|---|---|---|---|\n")
+			more, line := "", ""
+			if overrides {
+				more, line = " override |", "---|"
+			}
+			fmt.Fprintf(c.stdout, "| method | limit | key | algorithm | memory | without identity | without Redis |%s\n", more)
+			fmt.Fprintf(c.stdout, "|---|---|---|---|---|---|---|%s\n", line)
 		}
 		for _, l := range m.Limits {
 			cells := []string{
@@ -29,9 +33,20 @@ func (c *command) printMarkdown(methods []methodJSON) {
 				missingText[l.Missing],
 				l.withoutRedis(),
 			}
+			if overrides {
+				cells = append(cells, l.overrideCell())
+			}
 			fmt.Fprintf(c.stdout, "| %s |\n", strings.Join(cells, " | "))
 		}
 	}
+}
+
+// overrideCell is what overrides make of the limit; empty if nothing.
+func (l limitJSON) overrideCell() string {
+	if l.Override == nil {
+		return ""
+	}
+	return code(l.Override.text())
 }
 
 // way is the limit's algorithm, or what it is where it holds something.
