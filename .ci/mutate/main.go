@@ -1,15 +1,16 @@
 // Command mutate breaks the limiter one inequality at a time and shows that a test notices.
 //
-//	go run ./.ci/mutate [-v] [file ...]
+//	go run ./.ci/mutate [-v] [-a] [file ...]
 //
 // Every mutant is a Lua file of the Redis store or a Go file of the in-process store in which one <, <=, > or >= includes
 // or leaves out the equal, one 1 is not added or subtracted, or one max, min, floor or ceil is the other. The laws run on it, against
 // miniredis for Lua; a mutant that survives them meets the package's other tests. One that survives those too is an
 // error, unless equivalent.txt says why nobody can tell it from the original.
+//
+// Two mutants are tried at once. What is found is kept in the user's cache for the text of the mutated file and of the tests.
 package main
 
 import (
-	"bytes"
 	_ "embed"
 	"flag"
 	"fmt"
@@ -17,70 +18,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed equivalent.txt
 var equivalentText string
-
-// mutant is a file with one word replaced.
-type mutant struct {
-	file string
-	text []byte // of the file, mutated
-	line int
-	code string // the line, trimmed, as it was
-	old  string
-	new  string
-	nth  int // of the same words in equal lines of the file, from 1
-}
-
-// name tells the mutant from others, whatever line it stands on.
-func (m mutant) name() string {
-	name := fmt.Sprintf("%s: %s: %s to %s", filepath.Base(m.file), m.code, m.old, m.new)
-	if m.nth > 1 {
-		name += fmt.Sprintf(" #%d", m.nth)
-	}
-	return name
-}
-
-// site is a word that a mutant replaces.
-type site struct {
-	offset   int
-	old, new string
-}
-
-// swaps are the words that change places, and what becomes of them.
-var swaps = map[string]string{
-	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "+ 1": "+ 0", "- 1": "- 0",
-	"max": "min", "min": "max", "floor": "ceil", "ceil": "floor",
-}
-
-// mutants returns those of a file, in the order of its text.
-func mutants(file string) ([]mutant, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var sites []site
-	if strings.HasSuffix(file, ".lua") {
-		sites = luaSites(text)
-	} else if sites, err = goSites(file, text); err != nil {
-		return nil, err
-	}
-	seen := map[string]int{}
-	var list []mutant
-	for _, s := range sites {
-		start := bytes.LastIndexByte(text[:s.offset], '\n') + 1
-		line, _, _ := bytes.Cut(text[start:], []byte("\n"))
-		m := mutant{
-			file: file, line: 1 + bytes.Count(text[:s.offset], []byte("\n")), code: strings.TrimSpace(string(line)), old: s.old, new: s.new,
-			text: slices.Concat(text[:s.offset], []byte(s.new), text[s.offset+len(s.old):]),
-		}
-		seen[m.name()]++
-		m.nth = seen[m.name()]
-		list = append(list, m)
-	}
-	return list, nil
-}
 
 // equivalents returns the reasons by the mutants' names.
 func equivalents() map[string]string {
@@ -101,29 +43,15 @@ func equivalents() map[string]string {
 
 func main() {
 	verbose := flag.Bool("v", false, "say of every mutant which test notices it")
+	anew := flag.Bool("a", false, "try all anew, whatever earlier runs have found")
 	flag.Parse()
-	if err := run(flag.Args(), *verbose); err != nil {
+	if err := run(flag.Args(), *verbose, *anew); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-// all returns the files that have mutants.
-func all() ([]string, error) {
-	lua, err := filepath.Glob("ratelimit/redisstore/*.lua")
-	if err != nil {
-		return nil, err
-	}
-	steps, err := filepath.Glob("ratelimit/memstore/*.go")
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(append(lua, steps...), func(file string) bool {
-		return strings.HasSuffix(file, "_test.go")
-	}), nil
-}
-
-func run(files []string, verbose bool) error {
+func run(files []string, verbose, anew bool) error {
 	whole := len(files) == 0
 	if whole {
 		var err error
@@ -131,63 +59,142 @@ func run(files []string, verbose bool) error {
 			return err
 		}
 	}
-	bench, err := newBench()
-	if err != nil {
-		return err
-	}
-	defer bench.close()
-	reasons, used := equivalents(), map[string]bool{}
-	var survivors, stale []string
-	fmt.Println("| file | mutants | noticed | equivalent | survivors |\n|---|---|---|---|---|")
+	var list []mutant
 	for _, file := range files {
-		list, err := mutants(file)
+		mutants, err := mutants(file)
 		if err != nil {
 			return err
 		}
-		noticed, equivalent, survived := 0, 0, 0
-		for _, m := range list {
-			_, known := reasons[m.name()]
-			used[m.name()] = true
-			by, err := bench.try(m)
-			if err != nil {
-				return err
-			}
-			if verbose {
-				fmt.Fprintf(os.Stderr, "%s:%d: %s to %s: %s\n", m.file, m.line, m.old, m.new, by)
-			}
-			switch {
-			case by != "" && known:
-				noticed++
-				stale = append(stale, m.name()+" is noticed by "+by)
-			case by != "":
-				noticed++
-			case known:
-				equivalent++
-			default:
-				survived++
-				survivors = append(survivors, m.name())
-			}
-		}
-		fmt.Printf("| %s | %d | %d | %d | %d |\n", filepath.Base(file), len(list), noticed, equivalent, survived)
+		list = append(list, mutants...)
 	}
-	for name := range reasons {
-		if whole && !used[name] {
-			stale = append(stale, name+" is no mutant")
-		}
+	by, err := tryAll(list, verbose, anew)
+	if err != nil {
+		return err
 	}
-	return report(survivors, stale)
+	return report(list, by, whole)
 }
 
-func report(survivors, stale []string) error {
-	slices.Sort(stale)
-	for _, name := range stale {
-		fmt.Println("\nstale in equivalent.txt:", name)
+// atOnce is how many mutants are tried at once: some hang, and the tests of most wait for more than they compute.
+const atOnce = 2
+
+// tryAll returns by what each mutant is noticed, "" if by nothing, and says on the way how far it is.
+func tryAll(list []mutant, verbose, anew bool) ([]string, error) {
+	results, err := openResults(anew)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range survivors {
-		fmt.Println("\nsurvives:", name)
+	bench, err := newBench(results)
+	if err != nil {
+		return nil, err
 	}
-	if n := len(survivors) + len(stale); n > 0 {
+	defer bench.close()
+	by, failed := make([]string, len(list)), make([]error, len(list))
+	var mu sync.Mutex
+	next, done := 0, 0
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < len(list) {
+				i := next
+				next++
+				mu.Unlock()
+				by[i], failed[i] = bench.try(list[i])
+				mu.Lock()
+				if done++; failed[i] != nil {
+					next = len(list)
+				}
+				progress(list[i], by[i], done, len(list), verbose)
+			}
+		})
+	}
+	workers.Wait()
+	return by, firstOf(failed)
+}
+
+// progress says on standard error how far the run is: on one line, or with verbose on one for each mutant.
+func progress(m mutant, by string, done, of int, verbose bool) {
+	if verbose {
+		fmt.Fprintf(os.Stderr, "%d/%d %s:%d: %s to %s: %s\n", done, of, m.file, m.line, m.old, m.new, by)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "\r%d/%d %-24s", done, of, filepath.Base(m.file))
+	if done == of {
+		fmt.Fprintln(os.Stderr)
+	}
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row counts the mutants of a file.
+type row struct {
+	file                                   string
+	mutants, noticed, equivalent, survived int
+}
+
+// report prints the table, and fails if a mutant survives or equivalent.txt is wrong.
+func report(list []mutant, by []string, whole bool) error {
+	reasons, used := equivalents(), map[string]bool{}
+	var rows []row
+	var wrong []string
+	for i, m := range list {
+		if len(rows) == 0 || rows[len(rows)-1].file != m.file {
+			rows = append(rows, row{file: m.file})
+		}
+		r := &rows[len(rows)-1]
+		r.mutants++
+		_, known := reasons[m.name()]
+		used[m.name()] = true
+		switch {
+		case by[i] != "":
+			r.noticed++
+			if known {
+				wrong = append(wrong, "stale in equivalent.txt: "+m.name()+" is noticed by "+by[i])
+			}
+		case known:
+			r.equivalent++
+		default:
+			r.survived++
+			wrong = append(wrong, fmt.Sprintf("survives: %s (line %d)", m.name(), m.line))
+		}
+	}
+	for name, reason := range reasons {
+		if whole && !used[name] {
+			wrong = append(wrong, "stale in equivalent.txt: "+name+" is no mutant")
+		}
+		if reason == "" {
+			wrong = append(wrong, "stale in equivalent.txt: "+name+" has no reason")
+		}
+	}
+	printTable(rows)
+	slices.Sort(wrong)
+	for _, line := range wrong {
+		fmt.Println("\n" + line)
+	}
+	if n := len(wrong); n > 0 {
 		return fmt.Errorf("%d mutants survive or are called equivalent and are not, want a test or a reason for each", n)
 	}
 	return nil
+}
+
+func printTable(rows []row) {
+	fmt.Println("| file | mutants | noticed | equivalent | survivors |\n|---|---|---|---|---|")
+	sum := row{file: "all"}
+	for _, r := range rows {
+		sum.mutants += r.mutants
+		sum.noticed += r.noticed
+		sum.equivalent += r.equivalent
+		sum.survived += r.survived
+	}
+	for _, r := range append(rows, sum) {
+		fmt.Printf("| %s | %d | %d | %d | %d |\n", filepath.Base(r.file), r.mutants, r.noticed, r.equivalent, r.survived)
+	}
 }
