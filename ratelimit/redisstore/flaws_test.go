@@ -69,7 +69,7 @@ var flaws = []flaw{
 		`CHUNK = 1000`, `CHUNK = 100000`,
 	}, "TestGiveBackRestoresTheKey"},
 	{"tokens rounded down, and the time of the last call forgotten", "bucket.lua", []string{
-		`local more, body = move(rule, cost * rule.window)
+		`local more, body = moved(rule, cost * rule.window, time)
   return (rule.ends or now) + more, body`, `local missing = math.ceil(((rule.ends or now) - now) * rule.count / rule.window) + cost
   return now + math.ceil(missing * rule.window / rule.count), ''`,
 	}, "TestMiniredis/RateDoesNotDrift"},
@@ -90,8 +90,14 @@ var flaws = []flaw{
 		`redis.call('ZREM', limit.key, unpack(members))`, `redis.call('ZREMRANGEBYRANK', limit.key, -#members, -1)`,
 	}, "TestMiniredis/GiveBackIsIdempotent"},
 	{"a permit's time in whole microseconds, rounded down", "bucket.lua", []string{
-		`local more, body = move(rule, cost * rule.window)`, `local more, body = move(rule, cost * math.floor(rule.window / rule.count) * rule.count)`,
+		`local more, body = moved(rule, cost * rule.window, time)`, `local more, body = moved(rule, cost * math.floor(rule.window / rule.count) * rule.count, time)`,
 	}, "TestMiniredis/(RateIsKept|Numbers)"},
+	{"permits taken ahead that are charged as of now", "sliding_log.lua", []string{
+		`score = integer(now + limit.ahead)`, `score = integer(now)`,
+	}, "TestMiniredis/AheadIsKept"},
+	{"permits taken ahead of a bucket that are charged as of now", "bucket.lua", []string{
+		`rule.ends, rule.body = now + ahead, ''`, `rule.ends, rule.body = now, ''`,
+	}, "TestMiniredis/AheadIsKept"},
 	{"gains that are counted anew from every call", "interval_bucket.lua", []string{
 		`return (rule.ends or now) + more * rule.window`, `return now + (math.ceil(((rule.ends or now) - now) / rule.window) + more) * rule.window`,
 	}, "TestMiniredis/(Traces|Intervals)"},
