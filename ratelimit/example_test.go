@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -88,4 +89,53 @@ func ExampleGuard_Decide() {
 	// Output:
 	// 10,1s: 6 left, all of it in 1s
 	// 100,1m: 96 left, all of it in 1m0s
+}
+
+// Callers on different plans meet different limits, and one who changes plans takes his count along.
+func ExampleWithPlan() {
+	per := func(plan string, count int64) rules.Limit {
+		return rules.Limit{Kind: rules.User, Plan: plan, Rules: []rules.Rule{{Count: count, Window: time.Hour}}}
+	}
+	limiter, err := ratelimit.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	guard := limiter.Guard(&rules.Policy{ // as rlgen writes it
+		Package: "example.com/shop", Type: "shop.Orders", Method: "Find",
+		Limits: []rules.Limit{per("free", 1), per("pro", 3)},
+	})
+	alice := ratelimit.WithUser(context.Background(), "alice")
+	for _, plan := range []string{"free", "free", "pro", "pro"} {
+		_, err := guard.Take(ratelimit.WithPlan(alice, plan))
+		fmt.Println(plan, errors.Is(err, ratelimit.ErrExceeded))
+	}
+	// Output:
+	// free false
+	// free true
+	// pro false
+	// pro false
+}
+
+// A limit is changed while the program runs; what was counted counts on.
+func ExampleLimiter_Override() {
+	limiter, err := ratelimit.New(memstore.New(), ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		panic(err)
+	}
+	guard := limiter.Guard(&rules.Policy{ // as rlgen writes it
+		Package: "example.com/shop", Type: "shop.Orders", Method: "Create",
+		Limits: []rules.Limit{{Kind: rules.Global, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}}},
+	})
+	ctx := context.Background()
+	guard.Take(ctx)
+	for _, text := range []string{"1,1h", "2,1h", "off", "2,1hour"} {
+		err := limiter.Override(ctx, []rules.Override{{Name: "Create", Text: text}})
+		_, denied := guard.Take(ctx)
+		fmt.Println(text, errors.Is(denied, ratelimit.ErrExceeded), err)
+	}
+	// Output:
+	// 1,1h true <nil>
+	// 2,1h false <nil>
+	// off false <nil>
+	// 2,1hour false ratelimit: overrides: limit "Create": rule "2,1hour" has the unknown unit "hour", want ms, s, m, h, d or w; write "2,1h"
 }
