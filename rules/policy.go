@@ -55,9 +55,6 @@ type Limit struct {
 	// makes a [LeakyBucket] a queue: see [Limit.Queues].
 	Wait time.Duration
 
-	// Prefetch is for how long a process uses permits that it has taken ahead, [MaxPrefetch] at most; 0 where it takes none ahead.
-	Prefetch time.Duration
-
 	// Ban is how long an id is denied once it has been denied After times within the longest window, in whole microseconds and
 	// [MaxBan] at most; 0 for no bans, and then After is 0 too.
 	Ban   time.Duration
@@ -105,9 +102,6 @@ const (
 
 // MaxWait is the longest Wait of a limit.
 const MaxWait = 24 * time.Hour
-
-// MaxPrefetch is the longest Prefetch of a limit.
-const MaxPrefetch = 10 * time.Second
 
 // Policy is what stands over one method: limits that a call must all pass. Its methods do not change it. Those that take
 // the index of a limit panic if it is out of range.

@@ -11,8 +11,8 @@ import (
 // MaxWindow is the longest window that a store need decide: the longest of a rule.
 const MaxWindow = 366 * 24 * time.Hour
 
-// MaxAhead is the longest [Request.Ahead] that a store need decide: the longest prefetch of a limit.
-const MaxAhead = rules.MaxPrefetch
+// MaxAhead is the longest [Request.Ahead] that a store need decide.
+const MaxAhead = 10 * time.Second
 
 // Validate reports what makes the requests of one call undecidable for any store: a negative cost, no rules, a count or a window
 // out of range, equal keys. The text names no key, for keys hold ids.
