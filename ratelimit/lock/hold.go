@@ -49,12 +49,6 @@ func (h *hold) cancel(why error) {
 	}
 }
 
-// tenureKey is what a context carries the tenure of a lock by.
-type tenureKey struct {
-	store Store
-	name  string
-}
-
 // innermost is what a context carries its innermost lock's hold by.
 type innermost struct{}
 
@@ -66,18 +60,24 @@ func (h *hold) Err() error {
 }
 
 func (h *hold) Value(key any) any {
-	t := h.tenure
-	switch key := key.(type) {
-	case tenureKey:
-		if t.claim.Limit == 0 && key == (tenureKey{t.store, t.claim.Name}) {
-			return t
-		}
-	case innermost:
-		if t.claim.Limit == 0 {
-			return h
-		}
+	if key == (innermost{}) && h.tenure.claim.Limit == 0 {
+		return h
 	}
 	return h.context().Value(key)
+}
+
+// holding returns the tenure of a lock that ctx holds, nil if there is none.
+func holding(ctx context.Context, s Store, name string) *tenure {
+	for {
+		h, ok := ctx.Value(innermost{}).(*hold)
+		if !ok {
+			return nil
+		}
+		if c := &h.tenure.claim; c.Name == name && h.tenure.store == s {
+			return h.tenure
+		}
+		ctx = h.outer
+	}
 }
 
 // claim is what the store is asked about the hold. The caller holds the tenure's order or mu.

@@ -2,8 +2,9 @@ package lock
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -41,8 +42,7 @@ func (l *Locker) lock(ctx context.Context, name string, wait time.Duration) (con
 	if err := store.Ended(ctx); err != nil {
 		return ctx, nil, err
 	}
-	key := tenureKey{l.store, name}
-	if t, ok := ctx.Value(key).(*tenure); ok {
+	if t := holding(ctx, l.store, name); t != nil {
 		if h, err := t.nest(ctx, l.lease); h != nil || err != nil {
 			return h.give(ctx, err)
 		}
@@ -62,9 +62,11 @@ func (h *hold) give(ctx context.Context, err error) (context.Context, *Hold, err
 
 // newOwner names an owner, of all that there ever are, with suffix after it.
 func newOwner(suffix string) string {
-	var b [32]byte
-	text := strconv.AppendUint(b[:0], rand.Uint64(), 36)
-	return string(append(strconv.AppendUint(text, rand.Uint64(), 36), suffix...))
+	var number [16]byte
+	binary.NativeEndian.PutUint64(number[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(number[8:], rand.Uint64())
+	var text [32]byte
+	return string(append(base64.RawURLEncoding.AppendEncode(text[:0], number[:]), suffix...))
 }
 
 // Hold is one Lock that has not been unlocked. It is safe for concurrent use.

@@ -11,6 +11,7 @@ import (
 type Prompt struct {
 	*redis.Client
 	sooner *redis.Client // nil where the client gives up as soon by itself
+	kept   kept
 }
 
 // NewPrompt returns c as it gives up on a reply after d at the latest. Where its options say otherwise, it adds a hook to c, which
@@ -24,6 +25,27 @@ func NewPrompt(c *redis.Client, d time.Duration) *Prompt {
 	return p
 }
 
+// Keep lets calls that come one after the other have one connection, which they then need not look for, and look at, each. It leaves the pool for
+// at most 100 ms then. That is only for calls that may be repeated, for it may be broken, and for a pool that does not miss it: one of eight
+// connections or more, of a client that NewPrompt adds a hook to.
+func (p *Prompt) Keep() {
+	if p.sooner != nil && p.Options().PoolSize >= 8 {
+		p.kept.client = p.sooner
+	}
+}
+
+// GiveBack gives the connection back to the pool that Keep has kept.
+func (p *Prompt) GiveBack() { p.kept.giveBack() }
+
+// process sends cmd past the hooks.
+func (p *Prompt) process(ctx context.Context, cmd redis.Cmder) error {
+	if p.kept.client == nil || !p.kept.mu.TryLock() {
+		return p.sooner.Process(ctx, cmd)
+	}
+	defer p.kept.mu.Unlock()
+	return p.kept.process(ctx, cmd)
+}
+
 // detour is a hook that makes calls through its Prompt go on by the client that gives up sooner.
 type detour struct{ prompt *Prompt }
 
@@ -34,7 +56,7 @@ func (detour) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipeli
 func (d detour) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if c, ok := cmd.(command); ok && c.call.Client == redis.UniversalClient(d.prompt) {
-			return d.prompt.sooner.Process(ctx, cmd)
+			return d.prompt.process(ctx, cmd)
 		}
 		return next(ctx, cmd)
 	}

@@ -2,64 +2,52 @@ package redislock
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/rlgen/rlgen/ratelimit/internal/due"
 )
 
-// deadline is a context that is done at a time, or once cancelled, for a parent that never is. It shares a timer with the
-// others of its list: one of its own costs a lone caller more than all else that he does here.
-type deadline struct {
+// limited is a context that is done when a term is, for a parent that never is.
+type limited struct {
 	context.Context
-	list *due.List
-	at   time.Time
-
-	mu    sync.Mutex
-	done  chan struct{}
-	entry due.Entry // in list from when somebody asks for done
-	err   error
+	term *term
 }
 
-func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }
+func (l *limited) Deadline() (time.Time, bool) { return l.term.ends, true }
 
-func (d *deadline) Done() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.done == nil {
-		d.done = make(chan struct{})
-		if d.err != nil {
-			close(d.done)
-		} else {
-			d.list.Add(&d.entry, d, d.at)
-		}
+func (l *limited) Done() <-chan struct{} { return l.term.done }
+
+func (l *limited) Err() error {
+	select {
+	case <-l.term.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
-	return d.done
 }
 
-// Due ends it where its list says so.
-func (d *deadline) Due() { d.end(context.DeadlineExceeded) }
-
-func (d *deadline) Err() error {
-	if !time.Now().Before(d.at) {
-		d.end(context.DeadlineExceeded)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
+// term is the time until calls end that begin one shortly after the other, which share its timer and channel: of their own, these
+// cost a lone caller more than all else that he does here.
+type term struct {
+	begins, ends time.Time
+	done         chan struct{}
 }
 
-func (d *deadline) cancel() { d.end(context.Canceled) }
+// sharing is the part of a budget within which a call is to begin to share a term. It may last longer by as much.
+const sharing = 16
 
-func (d *deadline) end(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.err != nil {
-		return
+// terms has the term of calls that begin now. It is safe for concurrent use.
+type terms struct{ latest atomic.Pointer[term] }
+
+// get returns a term that ends when the budget does, or a little later.
+func (t *terms) get(budget time.Duration) *term {
+	if now := t.latest.Load(); now != nil && time.Since(now.begins) < budget/sharing {
+		return now
 	}
-	d.err = err
-	if d.done != nil {
-		d.list.Remove(&d.entry)
-		close(d.done)
-	}
+	next := &term{begins: time.Now(), done: make(chan struct{})}
+	lasts := budget + budget/sharing
+	next.ends = next.begins.Add(lasts)
+	time.AfterFunc(lasts, func() { close(next.done) })
+	time.AfterFunc(budget/sharing, func() { t.latest.CompareAndSwap(next, nil) })
+	t.latest.Store(next)
+	return next
 }

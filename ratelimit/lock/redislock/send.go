@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rlgen/rlgen/ratelimit/internal/due"
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -14,11 +13,11 @@ import (
 
 // flight is a script on its way to the server and back. Its reply and err are valid once it has landed.
 type flight struct {
-	call    rediscall.Call
-	limited context.Context    // ends when the budget does
-	cancel  context.CancelFunc // nil where limited is own
-	own     deadline
-	words   [9]any // what call.Words begin in
+	call   rediscall.Call
+	ctx    context.Context    // ends when the budget does
+	cancel context.CancelFunc // nil where ctx is shared
+	shared limited
+	words  [9]any // what call.Words begin in
 
 	done  chan struct{} // nil if it has landed before anybody has it
 	reply []int64
@@ -38,7 +37,7 @@ func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...an
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
 	f := &flight{}
-	f.within(ctx, &s.deadlines, budget)
+	f.within(ctx, s, budget)
 	f.call.Package, f.call.Client, f.call.Script = "redislock", s.client, script
 	f.call.MayRepeat, f.call.Lone = true, true
 	f.call.Words = append(f.words[:0], words...)
@@ -56,25 +55,23 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 }
 
 // within gives the flight ctx with a budget.
-func (f *flight) within(ctx context.Context, deadlines *due.List, budget time.Duration) {
-	if ctx.Done() != nil {
-		f.limited, f.cancel = context.WithTimeout(ctx, budget)
+func (f *flight) within(ctx context.Context, s *Store, budget time.Duration) {
+	if ctx.Done() != nil || budget != s.budget {
+		f.ctx, f.cancel = context.WithTimeout(ctx, budget)
 		return
 	}
-	f.own.Context, f.own.list, f.own.at = ctx, deadlines, time.Now().Add(budget)
-	f.limited = &f.own
+	f.shared = limited{ctx, s.terms.get(budget)}
+	f.ctx = &f.shared
 }
 
 // end frees what the budget needs.
 func (f *flight) end() {
-	if f.cancel == nil {
-		f.own.cancel()
-	} else {
+	if f.cancel != nil {
 		f.cancel()
 	}
 }
 
-func (f *flight) fly() { f.reply, f.err = f.call.Run(f.limited) }
+func (f *flight) fly() { f.reply, f.err = f.call.Run(f.ctx) }
 
 // wait returns the reply, or an error once ctx or the budget ends.
 func (f *flight) wait(ctx context.Context) ([]int64, error) {
@@ -84,7 +81,7 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 	}
 	select {
 	case <-f.done:
-	case <-f.limited.Done():
+	case <-f.ctx.Done():
 		if !f.landed() {
 			return nil, f.expired(ctx)
 		}
@@ -93,7 +90,7 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 }
 
 func (f *flight) result(ctx context.Context) ([]int64, error) {
-	if f.err != nil && f.limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
+	if f.err != nil && f.ctx.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
 		return nil, f.expired(ctx)
 	}
 	return f.reply, f.err

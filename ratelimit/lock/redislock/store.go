@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rlgen/rlgen/ratelimit/internal/due"
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -26,7 +25,7 @@ type Store struct {
 	prefix            string
 	inbox             inbox
 	keyring           keyring
-	deadlines         due.List
+	terms             terms
 	breaker           rediscall.Breaker
 
 	behind sync.WaitGroup // what goes on after its call
@@ -59,6 +58,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	if c, ok := client.(*redis.Client); ok {
 		s.prompt = rediscall.NewPrompt(c, s.budget/2)
+		s.prompt.Keep()
 	}
 	s.inbox.init(s.prefix)
 	return s, nil
@@ -69,6 +69,9 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 func (s *Store) Close() error {
 	err := s.inbox.close()
 	s.behind.Wait()
+	if s.prompt != nil {
+		s.prompt.GiveBack()
+	}
 	return err
 }
 
