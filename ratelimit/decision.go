@@ -50,6 +50,8 @@ type LimitDecision struct {
 	Seeded bool
 	// Allowed says whether this limit had room.
 	Allowed bool
+	// Banned is for how much longer the id is banned, as the limit's Ban says; zero if it is not.
+	Banned time.Duration
 	// Computed has the limit's rules where [WithRules] has given others than the policy has; else it is nil.
 	Computed []rules.Rule
 	// Rules has the answers of the limit's rules, in their order; empty where Source is [SourceOpen], and for a concurrency and a

@@ -43,6 +43,8 @@ type ExceededError struct {
 	// concurrency or a lock denies, it is when to ask again: when the lease that is in the way ends, and in a second at most,
 	// since nobody knows when its holder lets go.
 	RetryAfter time.Duration
+	// Banned says that the limit denies everything for RetryAfter, because it has been exceeded too often.
+	Banned bool
 	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets.
 	Crowded bool
 }
@@ -50,6 +52,9 @@ type ExceededError struct {
 func (e *ExceededError) Error() string {
 	text := fmt.Sprintf("%s %s: %v: limit %q %s, retry after %v",
 		e.Type, e.Method, ErrExceeded, e.Limit, e.says(), e.RetryAfter)
+	if e.Banned {
+		text += "; it was exceeded too often, and denies everything until then"
+	}
 	if e.Crowded {
 		text += "; it does not wait, for too many calls do"
 	}

@@ -91,6 +91,7 @@ func (g *Guard) denied(d *Decision) error {
 		Kind:       g.policy.Limits[limit].Kind,
 		Rule:       worst.Rule,
 		RetryAfter: worst.RetryAfter,
+		Banned:     d.Limits[i].Banned > 0,
 		Crowded:    d.Crowded,
 	}
 }
@@ -341,6 +342,7 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 		for j, r := range out.Rules[:len(req.Rules)] {
 			allowed := r.RetryAfter == 0
 			l.Allowed = l.Allowed && allowed
+			l.Banned = max(l.Banned, r.Banned)
 			l.Rules[j] = RuleDecision{
 				Rule: req.Rules[j], Allowed: allowed,
 				Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter, Delay: r.Delay,

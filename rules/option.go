@@ -47,6 +47,8 @@ var options = []option{
 	choice("deny", holding(counting), denyNames, func(l *Limit) *Deny { return &l.Deny }),
 	duration("lease", holding(nil), "10s", span{MinLease, MaxLease, time.Millisecond, "milliseconds"}, func(l *Limit) *time.Duration { return &l.Lease }),
 	duration("wait", holding(counting), "2s", span{time.Millisecond, MaxWait, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Wait }),
+	duration("ban", counting, "15m", span{time.Millisecond, MaxBan, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Ban }),
+	number("after", MaxAfter, func(l *Limit) *int64 { return &l.After }),
 	choice("mode", holding(counting), modeNames, func(l *Limit) *Mode { return &l.Mode }),
 	word("plan", counting, "._-", func(l *Limit) *string { return &l.Plan }),
 }

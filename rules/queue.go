@@ -52,6 +52,12 @@ func (o option) clash(l *Limit) string {
 	switch {
 	case o.name == "burst" && l.Queues():
 		return "found option burst beside wait, which makes a leaky-bucket a queue without a depth, want one of the two"
+	case o.name == "ban" && l.After == 0:
+		return "found option ban without after, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
+	case o.name == "after" && l.Ban == 0:
+		return "found option after without ban, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
+	case o.name == "ban" && l.Wait > 0:
+		return "found option ban beside wait, but a call that waits is denied before it passes, want one of the two"
 	case o.name == "mode" && l.Mode == Shadow && l.Wait > 0:
 		return "found option mode=shadow beside wait, but a shadow keeps no call waiting, want one of the two"
 	}

@@ -209,6 +209,8 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    missing     "deny" or "allow" calls without identity; absent where there is none to miss
 	    onfail      "local", "open" or "closed"
 	    wait        how long a call waits for room at most, a Go duration; absent where it does not
+	    ban         how long an id is banned, a Go duration; absent where none is
+	    after       denials within the longest window that bring the ban; absent where none is
 	    lease       how long a crashed process keeps what it holds, a Go duration; absent for rates
 	    segments    the number of locks that the ids of a lock share; absent where each has its own
 	    charge      "success" or "error"; absent where every call is charged

@@ -38,6 +38,9 @@ type limitJSON struct {
 	OnFail     string     `json:"onfail"`
 	// Wait is a Go duration.
 	Wait string `json:"wait,omitempty"`
+	// Ban is a Go duration, and After how many denials bring it.
+	Ban   string `json:"ban,omitempty"`
+	After int64  `json:"after,omitempty"`
 	// Lease is a Go duration.
 	Lease    string `json:"lease,omitempty"`
 	Segments int64  `json:"segments,omitempty"`
@@ -132,6 +135,9 @@ func describe(dir string, m gen.Method) methodJSON {
 		if l.Wait > 0 {
 			limit.Wait = l.Wait.String()
 		}
+		if l.Ban > 0 {
+			limit.Ban, limit.After = l.Ban.String(), l.After
+		}
 		if l.Whose() != rules.Global {
 			limit.Missing = l.Missing.String()
 		}
@@ -177,6 +183,9 @@ func (c *command) printLimit(l limitJSON) {
 	}
 	if text := chargeText[l.Charge]; text != "" {
 		fmt.Fprintf(c.stdout, "      charges %s\n", text)
+	}
+	if l.Ban != "" {
+		fmt.Fprintf(c.stdout, "      bans    for %s, after %d denials\n", l.Ban, l.After)
 	}
 	if l.Wait != "" {
 		fmt.Fprintf(c.stdout, "      waits   %s\n", l.waiting())
