@@ -78,3 +78,6 @@ func Queued(s *Store) int {
 
 // Aloft is how many rides a lane has on their way at once.
 const Aloft = aloft
+
+// DoorKey is where the denials and the ban of a key are.
+func DoorKey(key string) string { return doorKey(key) }
