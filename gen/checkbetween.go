@@ -87,6 +87,7 @@ func checkShared(sink *findings, l, other *limit) bool {
 // checkWarnings reports what is no error and yet likely a mistake: calls that pass no wrapper.
 func (u *unit) checkWarnings() {
 	u.checkSelfCalls()
+	u.checkPlans()
 	for _, s := range u.services {
 		if s.iface == nil {
 			continue
