@@ -251,7 +251,7 @@ at random (-shape poisson) or on and off, of so many -ids, of which the first ca
 What it says of a rule: the calls that it denied, and the most calls of one id in a window of the clock's,
 denied ones included, which is what the rule would have to admit to deny nobody. Of a limit: the longest
 retry after, the ids it denied most often, and the memory that it would have taken in Redis, at most.
-Concurrency and locks are left out. -svg writes a picture, -html a page. -json prints an object:
+Concurrency, locks and shadows are left out; a method with plans wants -plan. -svg writes a picture, -html a page. -json prints an object:
 
 	source      what the traffic is
 	calls       first, last: how many, and when

@@ -24,8 +24,8 @@ type simulating struct {
 	*flag.FlagSet
 	limits, files []string
 
-	method, tags string
-	rivals       []string // -vs
+	method, tags, plan string
+	rivals             []string // -vs
 
 	made traffic.Made
 	log  traffic.Log
@@ -40,6 +40,7 @@ func (c *command) simulateFlags() *simulating {
 	s.SetOutput(c.stderr)
 	s.StringVar(&s.method, "method", "", "the limits of a `method` of the code, such as orders.Orders.Create")
 	s.StringVar(&s.tags, "tags", "", "build `tags`, as go build takes them, to find the method by")
+	s.StringVar(&s.plan, "plan", "", "calls are of callers on a `plan`, by whose limits they are decided")
 	s.Func("vs", "`limits` to compare with, with ; between them; may be given several times", func(text string) error {
 		s.rivals = append(s.rivals, text)
 		return nil
@@ -174,7 +175,7 @@ func (c *command) candidates(ctx context.Context, s *simulating) ([]simulation.C
 		for line := range strings.SplitSeq(text, ";") {
 			directives = append(directives, strings.TrimSpace(line))
 		}
-		candidate, err := simulation.Parse(strings.Join(directives, "; "), directives...)
+		candidate, err := simulation.Parse(strings.Join(directives, "; "), s.plan, directives...)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
@@ -201,7 +202,7 @@ func (c *command) methodCandidate(ctx context.Context, s *simulating) (simulatio
 	for _, m := range r.Methods {
 		name := m.Policy.Type + "." + m.Policy.Method
 		if name == s.method {
-			return simulation.Of(name, m.Policy)
+			return simulation.Of(name, s.plan, m.Policy)
 		}
 		names = append(names, name)
 	}

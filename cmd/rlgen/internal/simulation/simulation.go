@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
@@ -92,8 +93,8 @@ type Candidate struct {
 	Assumed []string
 }
 
-// Parse returns the candidate of directives, without the //ratelimit: before them.
-func Parse(name string, directives ...string) (Candidate, error) {
+// Parse returns the candidate of directives, without the //ratelimit: before them, for callers on a plan; "" for those on none.
+func Parse(name, plan string, directives ...string) (Candidate, error) {
 	p := &rules.Policy{Package: "simulate", Type: "simulate.Calls", Method: "Call"}
 	for _, text := range directives {
 		d, err := rules.Parse(rules.Namespace + text)
@@ -102,13 +103,16 @@ func Parse(name string, directives ...string) (Candidate, error) {
 		}
 		p.Limits = append(p.Limits, d.Limit)
 	}
-	return Of(name, p)
+	return Of(name, plan, p)
 }
 
-// Of returns the candidate of a policy. Limits that hold something are left out, since traffic does not say how long a call
-// takes.
-func Of(name string, p *rules.Policy) (Candidate, error) {
+// Of returns the candidate of a policy, for callers on a plan. Limits that hold something are left out, since traffic does not
+// say how long a call takes; so are those that deny nobody, and those of other plans.
+func Of(name, plan string, p *rules.Policy) (Candidate, error) {
 	if err := p.Validate(); err != nil {
+		return Candidate{}, err
+	}
+	if err := knowPlan(name, plan, p); err != nil {
 		return Candidate{}, err
 	}
 	c := Candidate{Name: name}
@@ -117,14 +121,32 @@ func Of(name string, p *rules.Policy) (Candidate, error) {
 	for i := range own.Limits {
 		own.Limits[i].Name = p.Name(i)
 		own.Limits[i].Prefix, own.Limits[i].Bucket = p.Key(i)
-		c.assume(p.Name(i), &own.Limits[i])
+		if l := &own.Limits[i]; l.Plan == "" || l.Plan == plan {
+			c.assume(p.Name(i), l)
+		}
 	}
-	own.Limits = slices.DeleteFunc(own.Limits, func(l rules.Limit) bool { return l.Kind.Holds() })
+	own.Limits = slices.DeleteFunc(own.Limits, func(l rules.Limit) bool {
+		return l.Kind.Holds() || l.Mode == rules.Shadow || l.Plan != "" && l.Plan != plan
+	})
 	if len(own.Limits) == 0 {
 		return Candidate{}, fmt.Errorf("%s has no limit that counts calls over time, want one", name)
 	}
 	c.Policy = &own
 	return c, nil
+}
+
+// knowPlan says of a policy with plans that plan is none of them.
+func knowPlan(name, plan string, p *rules.Policy) error {
+	var plans []string
+	for _, l := range p.Limits {
+		if l.Plan != "" && !slices.Contains(plans, l.Plan) {
+			plans = append(plans, l.Plan)
+		}
+	}
+	if len(plans) == 0 || slices.Contains(plans, plan) {
+		return nil
+	}
+	return fmt.Errorf("%s has limits for the plans %s, found calls of plan %q, want one of those", name, strings.Join(plans, ", "), plan)
 }
 
 // assume takes note of what the traffic does not tell of a limit.
@@ -134,6 +156,10 @@ func (c *Candidate) assume(name string, l *rules.Limit) {
 	}
 	if l.Kind.Holds() {
 		say("left out, since traffic does not say how long a call takes")
+		return
+	}
+	if l.Mode == rules.Shadow {
+		say("left out, since it denies nobody")
 		return
 	}
 	if l.By != "" {

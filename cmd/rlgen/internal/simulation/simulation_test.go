@@ -34,7 +34,7 @@ func simulate(t *testing.T, list calls, candidates ...[]string) *simulation.Simu
 	t.Helper()
 	var parsed []simulation.Candidate
 	for _, directives := range candidates {
-		c, err := simulation.Parse(fmt.Sprint(directives), directives...)
+		c, err := simulation.Parse(fmt.Sprint(directives), "", directives...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestTold(t *testing.T) {
 }
 
 func TestDisorder(t *testing.T) {
-	c, err := simulation.Parse("x", "global 1,1s")
+	c, err := simulation.Parse("x", "", "global 1,1s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +287,35 @@ func TestDisorder(t *testing.T) {
 }
 
 func TestHeld(t *testing.T) {
-	if _, err := simulation.Parse("x", "lock"); err == nil {
+	if _, err := simulation.Parse("x", "", "lock"); err == nil {
 		t.Error("Parse(lock) = nil, want that there is nothing to simulate")
 	}
-	c, err := simulation.Parse("x", "lock", "global 1,1s")
+	c, err := simulation.Parse("x", "", "lock", "global 1,1s")
 	if err != nil || len(c.Policy.Limits) != 1 || len(c.Assumed) != 1 {
 		t.Errorf("Parse(lock, global) = %+v, %v, want the global limit, and what is assumed", c, err)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	directives := []string{"user 1,10s plan=free", "user 2,10s plan=pro", "global 9,1s mode=shadow"}
+	for plan, want := range map[string]int64{"free": 1, "pro": 2} {
+		c, err := simulation.Parse("x", plan, directives...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := simulation.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Run(&calls{{At: 1, User: "a", Cost: 1}, {At: 2, User: "a", Cost: 1}, {At: 3, User: "a", Cost: 1}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if run := s.Runs[0]; run.Allowed != want || len(run.Limits) != 1 || len(run.Assumed) != 1 {
+			t.Errorf("plan %s: %d allowed by %d limits, assumed %q, want %d by one, and that the shadow is left out", plan, run.Allowed, len(run.Limits), run.Assumed, want)
+		}
+	}
+	if _, err := simulation.Parse("x", "", directives...); err == nil || err.Error() != `x has limits for the plans free, pro, found calls of plan "", want one of those` {
+		t.Errorf("Parse without a plan: %v", err)
 	}
 }
 
@@ -329,7 +352,7 @@ func TestTop(t *testing.T) {
 }
 
 func BenchmarkSimulate(b *testing.B) {
-	c, err := simulation.Parse("x", "user 10,1s 100,1m", "global 5000,1s algo=gcra")
+	c, err := simulation.Parse("x", "", "user 10,1s 100,1m", "global 5000,1s algo=gcra")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -390,7 +413,7 @@ func TestSample(t *testing.T) {
 	slices.SortStableFunc(list, byTime)
 
 	directives := []string{"user 3,10s 100,1h", "global 4,1s"}
-	c, err := simulation.Parse("sample", directives...)
+	c, err := simulation.Parse("sample", "", directives...)
 	if err != nil {
 		t.Fatal(err)
 	}
