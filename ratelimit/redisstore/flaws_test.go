@@ -4,10 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
 // flaw is a mistake that scripts of this kind are known for, and the test that must fail on a script that makes it.
@@ -120,9 +122,10 @@ var flaws = []flaw{
   limit.written = true`,
 	}, "TestKeysOfAllAlgorithms"},
 	{"a denied call that is charged", "frame.lua", []string{
-		`elseif probe() then`, `elseif not probe() then
-    charge()
-  else`,
+		`  else
+    refuse()`, `  else
+    refuse()
+    charge()`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit) then
@@ -157,6 +160,15 @@ var flaws = []flaw{
 	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},
 }
 
+func flawNamed(t *testing.T, name string) flaw {
+	t.Helper()
+	i := slices.IndexFunc(flaws, func(f flaw) bool { return f.name == name })
+	if i < 0 {
+		t.Fatalf("there is no flaw %q", name)
+	}
+	return flaws[i]
+}
+
 // broken returns the script with the flaw.
 func (f flaw) broken(t *testing.T) string {
 	t.Helper()
@@ -187,10 +199,15 @@ func TestFlawsAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := redistest.Standalone(t).Client(t)
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
+			script := f.broken(t)
+			if err := client.ScriptLoad(t.Context(), script).Err(); err != nil {
+				t.Fatalf("%v: of a script that is none, nothing is noticed: write the flaw anew", err)
+			}
 			path := filepath.Join(t.TempDir(), "script.lua")
-			if err := os.WriteFile(path, []byte(f.broken(t)), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			parts := strings.Split(f.test, "/")

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
@@ -75,25 +76,13 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{store: s, begin: c.begin, limits: map[string]int{}}
-	limiter, err := ratelimit.New(r, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var over atomic.Bool
-	var callers sync.WaitGroup
-	recorded := make([][]call, soakCallers)
-	methods := soakMethods(t, limiter)
-	for i := range recorded {
-		draw := rand.New(rand.NewPCG(seed, 1+uint64(i)))
-		callers.Go(func() { recorded[i] = soakCaller(methods, draw, &over) })
-	}
-	for c.round(); time.Since(c.begin) < *soakTime; {
-		c.round()
-	}
-	over.Store(true)
-	callers.Wait()
-	h := history{limits: r.requests, calls: slices.Concat(recorded...), losses: c.losses}
+	all := newSoakers(t, s, c.begin)
+	calls := all.during(func() {
+		for c.round(); time.Since(c.begin) < *soakTime; {
+			c.round()
+		}
+	}, seed)
+	h := history{limits: all.requests, calls: calls, losses: c.losses}
 	violations := h.violations()
 	for _, v := range violations {
 		t.Error(v)
@@ -105,6 +94,79 @@ func TestSoak(t *testing.T) {
 	if err := goleak.Find(earlier, dialling); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSoakFails has the callers of [TestSoak] ask stores whose scripts have a flaw: the record of their calls breaks the law
+// that the flaw does. That of calls to a sound store breaks none.
+func TestSoakFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	server := redistest.Start(t)
+	t.Run("no flaw", func(t *testing.T) {
+		if found := shifts(t, newStore(t, server.Client(t)), 1); len(found) > 0 {
+			t.Errorf("violations %q, want none", found)
+		}
+	})
+	for name, law := range map[string]string{
+		"the oldest part of a window weighed by how much of it is left": "admissions: ",
+		"tokens rounded down, and the time of the last call forgotten":  "denials: ",
+		"a denied call that is charged":                                 "denials: ",
+		"a window that every call puts off":                             "denials: ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.Client(t).FlushAll(t.Context())
+			found := shifts(t, newStore(t, server.Client(t), redisstore.WithScript(flawNamed(t, name).broken(t))), 20)
+			if !slices.ContainsFunc(found, func(v string) bool { return strings.HasPrefix(v, law) }) {
+				t.Errorf("violations %q, want one of %s", found, law)
+			}
+		})
+	}
+}
+
+// shifts has callers ask a store for a second at a time, until their record breaks a law or they have so often.
+func shifts(t *testing.T, s store.Store, most int) (found []string) {
+	t.Helper()
+	callers := newSoakers(t, s, time.Now())
+	var calls []call
+	for i := 0; i < most && len(found) == 0; i++ {
+		calls = append(calls, callers.during(func() { <-time.After(time.Second) }, uint64(i))...)
+		h := history{limits: callers.requests, calls: calls}
+		found = h.violations()
+	}
+	return found
+}
+
+// soakers are callers of limited methods, whose calls are recorded. What a store denies is remembered, as it is for a limiter that
+// asks it directly: denials from memory are recorded, too.
+type soakers struct {
+	*recorder
+	methods []soakMethod
+}
+
+func newSoakers(t *testing.T, s store.Store, begin time.Time) *soakers {
+	t.Helper()
+	r := &recorder{store: denycache.New(s, nil), begin: begin, limits: map[string]int{}}
+	limiter, err := ratelimit.New(r, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &soakers{r, soakMethods(t, limiter)}
+}
+
+// during has all of them call while f runs, and returns what came of it.
+func (c *soakers) during(f func(), seed uint64) []call {
+	var over atomic.Bool
+	var callers sync.WaitGroup
+	recorded := make([][]call, soakCallers)
+	for i := range recorded {
+		draw := rand.New(rand.NewPCG(seed, 1+uint64(i)))
+		callers.Go(func() { recorded[i] = soakCaller(c.methods, draw, &over) })
+	}
+	f()
+	over.Store(true)
+	callers.Wait()
+	return slices.Concat(recorded...)
 }
 
 // soakMethod is a limited method.
@@ -322,6 +384,9 @@ func (h *history) wantAll(t *testing.T) {
 	var seen [results]int
 	for i := range h.calls {
 		seen[h.calls[i].result]++
+	}
+	if !slices.ContainsFunc(h.calls, func(c call) bool { return c.source == "remembered: denied" }) {
+		t.Error("no call was denied from memory, want some")
 	}
 	for _, r := range []result{allowed, denied, unavailable} {
 		if seen[r] == 0 {
