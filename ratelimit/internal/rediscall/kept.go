@@ -2,7 +2,6 @@ package rediscall
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -20,20 +19,28 @@ type kept struct {
 	conn *redis.Conn // nil while none is kept
 }
 
+// process sends cmd. After an error, of a server's that is no master any more for instance, the pool is to find the next connection.
 func (k *kept) process(ctx context.Context, cmd redis.Cmder) (err error) {
 	if k.conn == nil {
 		k.conn = k.client.Conn()
 		time.AfterFunc(keepFor, k.giveBack)
 	}
-	sound := false
+	decided := false
 	defer func() {
-		if !sound {
+		if !decided {
 			k.drop()
 		}
 	}()
 	err = k.conn.Process(ctx, cmd)
-	sound = err == nil || errors.As(err, new(redis.Error))
+	decided = err == nil
 	return err
+}
+
+// spares says whether the pool of a client with such options does not miss a connection. One that has invalidations for the client's
+// cache to hear is missed.
+func spares(o *redis.Options) bool {
+	const many = 8
+	return o.PoolSize >= many && (o.MaxActiveConns == 0 || o.MaxActiveConns >= many) && o.ClientSideCache == nil && o.ClientSideCacheConfig == nil
 }
 
 // giveBack waits for the call that is under way.

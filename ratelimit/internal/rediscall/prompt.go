@@ -27,9 +27,9 @@ func NewPrompt(c *redis.Client, d time.Duration) *Prompt {
 
 // Keep lets calls that come one after the other have one connection, which they then need not look for, and look at, each. It leaves the pool for
 // at most 100 ms then. That is only for calls that may be repeated, for it may be broken, and for a pool that does not miss it: one of eight
-// connections or more, of a client that NewPrompt adds a hook to.
+// connections or more, of a client that NewPrompt adds a hook to and that caches nothing itself.
 func (p *Prompt) Keep() {
-	if p.sooner != nil && p.Options().PoolSize >= 8 {
+	if p.sooner != nil && spares(p.Options()) {
 		p.kept.client = p.sooner
 	}
 }

@@ -35,6 +35,9 @@ type term struct {
 // sharing is the part of a budget within which a call is to begin to share a term. It may last longer by as much.
 const sharing = 16
 
+// longest is how long a call may last.
+func longest(budget time.Duration) time.Duration { return budget + budget/sharing }
+
 // terms has the term of calls that begin now. It is safe for concurrent use.
 type terms struct{ latest atomic.Pointer[term] }
 
@@ -44,9 +47,8 @@ func (t *terms) get(budget time.Duration) *term {
 		return now
 	}
 	next := &term{begins: time.Now(), done: make(chan struct{})}
-	lasts := budget + budget/sharing
-	next.ends = next.begins.Add(lasts)
-	time.AfterFunc(lasts, func() { close(next.done) })
+	next.ends = next.begins.Add(longest(budget))
+	time.AfterFunc(longest(budget), func() { close(next.done) })
 	time.AfterFunc(budget/sharing, func() { t.latest.CompareAndSwap(next, nil) })
 	t.latest.Store(next)
 	return next

@@ -9,7 +9,8 @@
 //
 // [New] takes the program's own client, changes none of its options and never closes it. To a *redis.Client whose ReadTimeout is longer than
 // half of the budget it adds a hook, by which the store's own commands end sooner: hooks that are to be told of these are added before.
-// Of such a client with a pool of eight connections or more, the store keeps one for 100 ms at a time, for calls that come one after the other.
+// Of such a client with a pool of eight connections or more and no cache of its own, the store keeps one for 100 ms at a time, for calls that come
+// one after the other.
 //
 // # Keys
 //
@@ -20,7 +21,7 @@
 //
 // # Failing
 //
-// A call takes about its budget ([WithBudget]) at most. What names a hold is no other's, so a script is sent again within the budget where an answer is
+// A call takes its budget ([WithBudget]) and a sixteenth of it at most, and what the client needs to notice. What names a hold is no other's, so a script is sent again within the budget where an answer is
 // lost, and a hold that was meant once is there once. Where the budget ends before it is known what became of an acquisition, it is
 // released in the background, as soon as that is known and for ten seconds; [Store.Close] waits for that. Should a server execute it even later,
 // it holds until its lease ends, and is not renewed.

@@ -18,7 +18,8 @@ func (f optionFunc) apply(s *Store) error { return f(s) }
 // Where the server does not answer at all, only the first callers wait for so long: see [Store.Acquire].
 const DefaultBudget = time.Second
 
-// WithBudget sets how long the store waits for one answer of Redis; it is longer than zero. The default is [DefaultBudget].
+// WithBudget sets how long the store waits for one answer of Redis, to within a sixteenth more; it is longer than zero. The default is
+// [DefaultBudget].
 func WithBudget(d time.Duration) Option {
 	return optionFunc(func(s *Store) error {
 		if d <= 0 {

@@ -57,7 +57,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		}
 	}
 	if c, ok := client.(*redis.Client); ok {
-		s.prompt = rediscall.NewPrompt(c, s.budget/2)
+		s.prompt = rediscall.NewPrompt(c, longest(s.budget)/2) // a call that is sent twice without a reply is over
 		s.prompt.Keep()
 	}
 	s.inbox.init(s.prefix)
