@@ -180,34 +180,44 @@ func TestOneCommand(t *testing.T) {
 	}
 }
 
-// monitor returns what clients send to the server while f runs.
+// monitor returns what clients send to the server while f runs, but for how they introduce themselves.
 func monitor(t *testing.T, server *redistest.Server, f func()) []string {
 	t.Helper()
+	var sent []string
+	for _, line := range executed(t, server, f) {
+		_, command, _ := strings.Cut(line, "] ")
+		if !strings.Contains(line, " lua] ") && !strings.HasPrefix(command, `"hello"`) && !strings.HasPrefix(command, `"client"`) {
+			sent = append(sent, command)
+		}
+	}
+	return sent
+}
+
+// executed returns a line of MONITOR's for all that the server executes while f runs.
+func executed(t *testing.T, server *redistest.Server, f func()) (lines []string) {
+	t.Helper()
+	admin := server.Client(t)
+	admin.Ping(t.Context())
 	conn, err := net.Dial("tcp", server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	lines := bufio.NewScanner(conn)
+	scan := bufio.NewScanner(conn)
+	scan.Buffer(nil, 1<<20) // a script's text is one line
 	fmt.Fprint(conn, "MONITOR\r\n")
-	if !lines.Scan() || lines.Text() != "+OK" {
-		t.Fatalf("MONITOR answers %q, want +OK", lines.Text())
+	if !scan.Scan() || scan.Text() != "+OK" {
+		t.Fatalf("MONITOR answers %q, want +OK", scan.Text())
 	}
 	f()
-	server.Client(t).Echo(context.Background(), "the end")
-	var commands []string
-	for lines.Scan() {
-		line := lines.Text()
-		_, command, _ := strings.Cut(line, "] ")
-		switch {
-		case strings.HasSuffix(line, `"the end"`):
-			return commands
-		case strings.Contains(line, " lua] "), strings.HasPrefix(command, `"hello"`), strings.HasPrefix(command, `"client"`):
-		default:
-			commands = append(commands, command)
+	admin.Echo(context.Background(), "the end")
+	for scan.Scan() {
+		if strings.HasSuffix(scan.Text(), `"the end"`) {
+			return lines
 		}
+		lines = append(lines, scan.Text())
 	}
-	t.Fatalf("MONITOR ends: %v", lines.Err())
+	t.Fatalf("MONITOR ends: %v", scan.Err())
 	return nil
 }
 
