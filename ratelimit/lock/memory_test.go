@@ -56,3 +56,34 @@ func TestMemoryWaiterSleeps(t *testing.T) {
 		}
 	})
 }
+
+// late is a store whose first answer takes longer than a lease.
+type late struct{ asked }
+
+func (l *late) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	a, err := l.asked.Acquire(ctx, c)
+	if l.times == 1 {
+		time.Sleep(2 * c.Lease)
+	}
+	return a, err
+}
+
+// Who learns of his hold when its lease is over is given it anew, and does not begin with what is lost.
+func TestLateAnswerIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := lock.New(&late{asked{Memory: lock.NewMemory()}}, lock.WithLease(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, hold, err := locks.TryLock(t.Context(), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ctx.Err() != nil || hold.Valid() <= 0 {
+			t.Errorf("held for %v, %v, want a lease", hold.Valid(), context.Cause(ctx))
+		}
+		if err := hold.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -12,9 +12,9 @@ import (
 // was met.
 func seek(ctx context.Context, s Store, c Claim, wait time.Duration) (Answer, time.Time, error) {
 	begin := time.Now()
-	a, err := s.Acquire(ctx, c)
+	a, sent, err := ask(ctx, s, c)
 	if err != nil || a.Held {
-		return a, begin, err
+		return a, sent, err
 	}
 	if wait == 0 {
 		return a, begin, &BusyError{RetryAfter: a.Left}
@@ -24,10 +24,23 @@ func seek(ctx context.Context, s Store, c Claim, wait time.Duration) (Answer, ti
 		return a, begin, err
 	}
 	c.Waiter = w.ID
-	a, sent, err := queue(ctx, s, c, w.Woken, wait-time.Since(begin), wait < 0)
+	a, sent, err = queue(ctx, s, c, w.Woken, wait-time.Since(begin), wait < 0)
 	w.Close(c, err == nil && a.Held)
 	if err == nil && !a.Held {
 		err = &BusyError{RetryAfter: a.Left}
+	}
+	return a, sent, err
+}
+
+// ask asks s to meet c, and says when it sent the asking. Where the answer took so long that the lease may be over, it asks once more: the
+// holder would else begin with what is lost.
+func ask(ctx context.Context, s Store, c Claim) (a Answer, sent time.Time, err error) {
+	for range 2 {
+		sent = time.Now()
+		a, err = s.Acquire(ctx, c)
+		if err != nil || !a.Held || time.Since(sent) < c.Lease-drift(c.Lease) {
+			break
+		}
 	}
 	return a, sent, err
 }
@@ -44,8 +57,7 @@ func queue(ctx context.Context, s Store, c Claim, woken <-chan struct{}, left ti
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
-		sent := time.Now()
-		a, err := s.Acquire(ctx, c)
+		a, sent, err := ask(ctx, s, c)
 		if err != nil || a.Held {
 			return a, sent, err
 		}

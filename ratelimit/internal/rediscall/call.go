@@ -135,7 +135,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		m := inspect(err, c.sent.begun())
 		c.refresh(ctx, m)
-		if m.reaction == load && attempt < attempts {
+		if m.reaction == load && c.how != c.Script.Eval {
 			c.how = c.Script.Eval
 			continue
 		}
