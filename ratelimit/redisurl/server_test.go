@@ -2,12 +2,17 @@ package redisurl_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/redisurl"
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // TestServers asks real servers by every form of a URL.
@@ -37,6 +42,22 @@ func TestServers(t *testing.T) {
 				t.Errorf("Get = %q, want what was set", got)
 			}
 		})
+	}
+}
+
+// TestUntrustedServer holds that a server whose certificate the system's authorities do not vouch for is not spoken to, and that
+// the error is one that stores know to be for somebody to mend.
+func TestUntrustedServer(t *testing.T) {
+	client := open(t, "rediss://"+redistest.StartTLS(t).Addr())
+	s, err := redisstore.New(client, redisstore.WithBudget(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := store.Request{Key: "rl:a", Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Cost: 1}
+	_, err = store.Take(context.Background(), s, []store.Request{request}, false)
+	var failed *store.Error
+	if !errors.As(err, &failed) || failed.Class != store.Misconfigured || !strings.Contains(err.Error(), "mend the certificates") {
+		t.Errorf("Take = %v, want an error of class %v that says what to mend", err, store.Misconfigured)
 	}
 }
 
