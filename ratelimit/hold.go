@@ -160,7 +160,7 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 	e.ctx = ctx
 	inner := ctx
 	for _, w := range c.holds {
-		h := holding{guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
+		h := holding{caller: ctx, guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
 		next, got, err := h.acquire(inner, d)
 		if err != nil {
 			_ = e.letGo(ctx, permit, h.outcome())
@@ -177,8 +177,9 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 
 // holding is a call on its way to something that it is to hold.
 type holding struct {
-	guard *Guard
-	limit *limit
+	caller context.Context // as it came; what the call holds already may be lost before it ends
+	guard  *Guard
+	limit  *limit
 	wanted
 	said   LimitDecision
 	waited bool
@@ -273,9 +274,12 @@ func (h *holding) answer(ctx, inner context.Context, got held, err error, d *Dec
 	var busy *lock.BusyError
 	switch ended := store.Ended(ctx); {
 	case errors.As(err, &busy):
-	case ended != nil:
+	case ended != nil && h.caller.Err() != nil:
 		d.Limits = nil
 		return ctx, held{}, g.ended(ended)
+	case ended != nil:
+		d.Limits = nil
+		return ctx, held{}, g.fail(h.index, ErrUnavailable, context.Cause(ctx))
 	default:
 		d.Limits = nil
 		return ctx, held{}, g.fail(h.index, ErrUnavailable, err)
