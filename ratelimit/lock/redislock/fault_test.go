@@ -235,8 +235,8 @@ func TestWakingLost(t *testing.T) {
 // the same.
 func TestDataLost(t *testing.T) {
 	server := redistest.Start(t)
-	s := newStore(t, server.Client(t, func(o *redis.Options) { o.MaxRetries = 10 }))
-	l := newLocker(t, s, lock.WithLease(300*time.Millisecond))
+	s := newStore(t, server.Client(t, func(o *redis.Options) { o.ReadTimeout = 10 * time.Second }), redislock.WithBudget(10*time.Second))
+	l := newLocker(t, s, lock.WithLease(time.Second))
 	ctx, hold, err := l.Lock(context.Background(), "lost")
 	if err != nil {
 		t.Fatal(err)
@@ -247,8 +247,11 @@ func TestDataLost(t *testing.T) {
 	if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) {
 		t.Errorf("cause = %v, want %v", cause, lock.ErrLost)
 	}
-	_, next, err := l.Lock(context.Background(), "lost")
-	if err != nil {
+	var next *lock.Hold
+	if err := redistest.Poll(func() (err error) { // a server that was down is not asked at once
+		_, next, err = l.Lock(context.Background(), "lost")
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if next.Token() <= hold.Token() {
