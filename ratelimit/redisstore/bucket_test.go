@@ -99,7 +99,7 @@ func TestForeignStrings(t *testing.T) {
 	embedded := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { embedded.Close() })
 	for name, client := range map[string]*redis.Client{"miniredis": embedded, "standalone": redistest.Standalone(t).Client(t)} {
-		for _, theirs := range []string{"theirs", "b1", "b1:2 theirs", " b1:2", "1:2"} {
+		for _, theirs := range []string{"theirs", "b1", "b1:2 theirs", " b1:2", "1:2", "xb3600000000:9999999999999999"} {
 			t.Run(fmt.Sprint(name, theirs), func(t *testing.T) {
 				s, p := newStore(t, client), redistest.Prefix(t)
 				client.Set(context.Background(), p+"b", theirs, time.Minute)

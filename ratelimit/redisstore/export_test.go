@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -81,3 +82,18 @@ const Aloft = aloft
 
 // DoorKey is where the denials and the ban of a key are.
 func DoorKey(key string) string { return doorKey(key) }
+
+// Delays carries calls in one call of the script, and returns what each is told to wait, µs. They are asked of queues.
+func Delays(s *Store, calls ...store.Request) ([]int64, error) {
+	var b batch
+	for _, req := range calls {
+		b = append(b, decision{op: take, base: s.base(), requests: []store.Request{req}})
+	}
+	f := newFlight(b, false)
+	s.fly(context.Background(), f)
+	var delays []int64
+	for _, v := range f.verdicts {
+		delays = append(delays, v.delays...)
+	}
+	return delays, f.err
+}
