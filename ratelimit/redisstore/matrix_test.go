@@ -70,10 +70,11 @@ var faultMatrix = []row{
 	{fault: "CLIENT PAUSE", invariant: "ends with the budget; charged ≤ admitted + lost", produce: paused},
 	{fault: "WRONGTYPE", invariant: "misconfigured; the key is untouched", test: "TestWrongType TestForeignStrings TestForeignCompactLog"},
 	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
-	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions"},
+	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions TestNothingElseIsSent"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
 	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
+	{fault: "TLS: RESP2 and RESP3; an authority that nobody trusts, another name", invariant: "decides as without; misconfigured", test: "TestSecure"},
 	{fault: "RESP2 and RESP3", invariant: "the same laws", test: "TestStandalone/RESP2 TestStandalone/held"},
 
 	// Cluster, Sentinel, replication

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,23 +17,19 @@ import (
 type tally struct {
 	allowed, denied                           atomic.Int64
 	unavailable, indeterminate, misconfigured atomic.Int64
-	slowest                                   atomic.Int64 // ns
 
-	mu  sync.Mutex
-	err error // of the latest call that was sent and failed
+	mu   sync.Mutex
+	err  error           // of the latest call that was sent and failed
+	took []time.Duration // by each
 }
 
 // take makes one call.
 func (c *tally) take(s store.Store, requests ...store.Request) error {
 	begin := time.Now()
 	out, err := store.Take(context.Background(), s, requests, false)
-	took := int64(time.Since(begin))
-	for {
-		slowest := c.slowest.Load()
-		if took <= slowest || c.slowest.CompareAndSwap(slowest, took) {
-			break
-		}
-	}
+	c.mu.Lock()
+	c.took = append(c.took, time.Since(begin))
+	c.mu.Unlock()
 	c.count(out.Allowed, err)
 	return err
 }
@@ -104,7 +101,20 @@ func (c *tally) String() string {
 			text += fmt.Sprintf(", %d %s", of.n, of.what)
 		}
 	}
-	return text
+	p99, slowest := c.slowest()
+	return text + fmt.Sprintf(" (p99 %v, slowest %v)", p99.Round(time.Millisecond/10), slowest.Round(time.Millisecond/10))
+}
+
+// slowest is how long 99 of 100 calls took at most, and all of them.
+func (c *tally) slowest() (p99, all time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.took)
+	if n == 0 {
+		return 0, 0
+	}
+	slices.Sort(c.took)
+	return c.took[n*99/100], c.took[n-1]
 }
 
 // wantDecided fails the test if a call was not decided.
