@@ -101,7 +101,7 @@ func TestBreakerKeepsFromRefusalsAndCallers(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	behind := redis.NewClient(&redis.Options{Addr: proxy.Addr(), PoolSize: 30})
 	t.Cleanup(func() { behind.Close() })
-	s = newStore(t, behind, redisstore.WithBudget(short))
+	s = newStore(t, behind, redisstore.WithBudget(120*short)) // callers go away before it ends
 	key += "own"
 	take(t, s, request(key, 100, 1))
 	proxy.Always(redistest.Stall, "evalsha")
