@@ -114,7 +114,7 @@ func TestRing(t *testing.T) {
 	drawFewer(t)
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
 		"one": redistest.Standalone(t).Addr(),
-		"two": redistest.NewSentinel(t).Master.Addr(),
+		"two": redistest.Start(t).Addr(),
 	}})
 	t.Cleanup(func() { client.Close() })
 	storetest.Run(t, heldClock(client))

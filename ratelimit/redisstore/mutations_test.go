@@ -76,7 +76,7 @@ var mutations = []mutation{
 	{"a connection that the server closes to an unknown client is a server that is down",
 		`said != nil && m.class`, `said == nil && m.class`, ".", "TestLockedOut"},
 	{"no script's text after SCRIPT FLUSH",
-		`if m.reaction == load && attempt < attempts {`, `if false {`, ".", "TestLostReply"},
+		`if m.reaction == load && c.how != c.Script.Eval {`, `if false {`, ".", "TestLostReply"},
 	{"READONLY is taken for a lost answer",
 		`{"READONLY", meaning{store.Unavailable, again, ""}}`, `{"READONLY", meaning{store.Indeterminate, giveUp, ""}}`, ".", "TestServerStates"},
 	{"a client whose hook panics ends the program",

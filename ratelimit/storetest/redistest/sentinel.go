@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,17 +25,17 @@ type Sentinel struct {
 }
 
 // NewSentinel returns the sentinels that the package's tests share. A test must not flush, stop or reconfigure
-// their servers, and names its keys by [Prefix].
+// their servers, and names its keys by [Prefix]. They promote nobody, however slow the machine is.
 func NewSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	return shared.sentinel.get(t, func() (*Sentinel, error) { return startSentinel(startShared) })
+	return shared.sentinel.get(t, func() (*Sentinel, error) { return startSentinel(startShared, 10*patience) })
 }
 
 // StartSentinel starts sentinels that only this test uses, and stops them when the test ends.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	need(t)
-	s, err := startSentinel(startFor(t))
+	s, err := startSentinel(startFor(t), 500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func (s *Sentinel) MasterAddr() (string, error) {
 	return addr, nil
 }
 
-func startSentinel(start starter) (*Sentinel, error) {
+// startSentinel starts sentinels that promote the replica once the master has not answered for a time.
+func startSentinel(start starter, down time.Duration) (*Sentinel, error) {
 	s := &Sentinel{}
 	var err error
 	if s.Master, err = start(standalone); err != nil {
@@ -88,7 +90,7 @@ func startSentinel(start starter) (*Sentinel, error) {
 		return nil, err
 	}
 	for range sentinels {
-		watcher, err := start(func(port int, dir string) []string { return watcher(port, dir, master) })
+		watcher, err := start(func(port int, dir string) []string { return watcher(port, dir, master, down) })
 		if err != nil {
 			return nil, err
 		}
@@ -98,10 +100,10 @@ func startSentinel(start starter) (*Sentinel, error) {
 }
 
 // watcher are the arguments of a sentinel, which keeps its state in its configuration file.
-func watcher(port int, dir, master string) []string {
+func watcher(port int, dir, master string, down time.Duration) []string {
 	file := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor %[2]s 127.0.0.1 %[3]s 2\n"+
-		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 2000\n", port, MasterName, master)
+		"sentinel down-after-milliseconds %[2]s %[4]d\nsentinel failover-timeout %[2]s 2000\n", port, MasterName, master, down.Milliseconds())
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		panic(err)
 	}
