@@ -26,7 +26,7 @@ func (d *decision) door(i int) limit {
 // shutAll makes what the rules of request i have said those of a closed door, if its door is closed.
 func (d *decision) shutAll(i int, answers []store.RuleOutcome, door store.RuleOutcome) {
 	left := door.RetryAfter
-	if d.detail && door.Remaining == 0 {
+	if d.detail {
 		left = door.ResetAfter
 	}
 	if left == 0 {

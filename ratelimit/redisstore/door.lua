@@ -7,6 +7,8 @@
 --   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
 --   banned <ends>  until when it is closed
 --
+-- It has nothing that remains, and is reset once it is open.
+--
 -- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
 -- door, and of what can never be allowed, are not counted.
 
@@ -87,12 +89,7 @@ end
 
 local function others()
   local function describe(limit)
-    local rule = limit.rules[1]
-    if limit.closed > now then
-      rule.remaining, rule.reset = 0, limit.closed - now
-    else
-      rule.remaining, rule.reset = rule.count - #limit.denials, math.max(0, last(limit) + rule.window - now)
-    end
+    limit.rules[1].remaining, limit.rules[1].reset = 0, math.max(0, limit.closed - now)
   end
 
   return {revert = settle, discharge = load, describe = describe}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -146,11 +147,37 @@ func testBanAmongOthers(t *testing.T, s Subject) {
 	if out := s.take(t, peek); !out.Allowed || out.Rules[0].Banned < time.Hour || out.Rules[0].RetryAfter != 0 || out.Rules[0].Remaining != 0 {
 		t.Errorf("Take of cost 0 of a banned limit = %+v, want it allowed, with nothing remaining", out)
 	}
+	full := s.limitOf("full", 1, hourly(1))
+	s.take(t, full)
+	if out, err := store.Take(ctx, s.Store, []store.Request{peek, full}, false); err != nil || out.Allowed || out.Rules[0] != (store.RuleOutcome{}) {
+		t.Errorf("Take of cost 0 of a banned limit, denied by another and without detail = %+v, %v, want nothing said of the first", out, err)
+	}
 	if err := s.Store.Ban(ctx, []store.Request{closed}, 0); err != nil {
 		t.Fatalf("Ban for 0s: %v", err)
 	}
 	if left := append(s.remaining(t, closed), s.remaining(t, other)...); !slices.Equal(left, []int64{4, 8}) {
 		t.Errorf("remaining once the ban is lifted = %v, want [4 8]", left)
+	}
+}
+
+// Who was denied before fewer denials are enough for a ban is banned by the next one, and not before.
+func testBanAfterFewer(t *testing.T, s Subject) {
+	for _, after := range []int64{1, 2} {
+		req := s.limitOf(fmt.Sprint("fewer", after), 1, hourly(1))
+		req.Ban, req.After = time.Hour, 3
+		s.take(t, req)
+		for range 2 {
+			s.take(t, req)
+		}
+		req.After = after
+		look := req
+		look.Cost = 0
+		if out := s.take(t, look); out.Rules[0].Banned != 0 {
+			t.Errorf("a look after 2 denials, where %d are enough by now, says %+v, want no ban", after, out.Rules[0])
+		}
+		if out := s.take(t, req); out.Rules[0].Banned != req.Ban {
+			t.Errorf("denied once more, where %d denials are enough = %+v, want a ban of %v", after, out.Rules[0], req.Ban)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"Ban", true, scenes(lawBan)},
 		{"BanUnderConcurrency", false, testBanUnderConcurrency},
 		{"BanAmongOthers", false, testBanAmongOthers},
+		{"BanAfterFewer", false, testBanAfterFewer},
 		{"BanRefuses", false, testBanRefuses},
 		{"SameByAnotherName", true, scenes(lawSame)},
 		{"RateIsKept", true, scenes(lawRate)},
