@@ -1,6 +1,7 @@
-// Command wire serves the orders of examples/shop, wired by google/wire.
+// Command wire serves orders behind limits, wired by google/wire.
 //
 //	REDIS_URL=redis://127.0.0.1:6379 go run ./examples/wire
+//	curl -i -X POST -H 'X-User: alice' http://127.0.0.1:8080/orders/tea
 //
 // Without REDIS_URL it counts in a Redis of its own. wire.go says what is wired; go tool wire made wire_gen.go of it.
 package main

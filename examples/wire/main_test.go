@@ -23,7 +23,7 @@ func TestHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []int{201, 201, 201, 429} {
-		req := httptest.NewRequest("POST", "/orders", strings.NewReader(`{"item":"tea"}`))
+		req := httptest.NewRequest("POST", "/orders/tea", nil)
 		req.Header.Set("X-User", "alice")
 		rec := httptest.NewRecorder()
 		handler.ServeHTTP(rec, req)

@@ -8,11 +8,11 @@ import (
 	"github.com/google/wire"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rlgen/rlgen/examples/shop/orders"
+	"github.com/rlgen/rlgen/examples/wire/orders"
 	"github.com/rlgen/rlgen/ratelimit/ratelimitwire"
 )
 
-// newHandler makes the shop's handler over the Redis behind client.
+// newHandler makes the service's handler over the Redis behind client.
 func newHandler(client redis.UniversalClient) (http.Handler, error) {
 	panic(wire.Build(
 		ratelimitwire.Set,   // *ratelimit.Limiter over client

@@ -8,14 +8,14 @@ package main
 
 import (
 	"github.com/redis/go-redis/v9"
-	"github.com/rlgen/rlgen/examples/shop/orders"
+	"github.com/rlgen/rlgen/examples/wire/orders"
 	"github.com/rlgen/rlgen/ratelimit/ratelimitwire"
 	"net/http"
 )
 
 // Injectors from wire.go:
 
-// newHandler makes the shop's handler over the Redis behind client.
+// newHandler makes the service's handler over the Redis behind client.
 func newHandler(client redis.UniversalClient) (http.Handler, error) {
 	service := orders.NewService()
 	store, err := ratelimitwire.ProvideStore(client)
