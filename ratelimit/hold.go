@@ -197,13 +197,16 @@ func (h *holding) outcome() outcome {
 func (h *holding) acquire(ctx context.Context, d *Decision) (context.Context, held, error) {
 	g := h.guard
 	inner, got, err := h.from(ctx, h.limit.holds.shared, h.cost, d)
-	if broken := h.broken(ctx, err); broken == nil {
+	switch {
+	case err == nil || errors.Is(err, lock.ErrBusy):
 		g.limiter.lockHealth.decided(g.limiter.log)
 		h.limit.holds.fleet.attend(g.limiter.now())
 		return h.answer(ctx, inner, got, err, d)
-	} else if misconfigured(broken) {
-		g.limiter.lockHealth.refused(g.limiter.log, broken)
-		return ctx, held{}, g.fail(h.index, ErrMisconfigured, broken)
+	case store.Ended(ctx) != nil || errors.Is(err, lock.ErrLost): // which says nothing of the store
+		return h.answer(ctx, inner, got, err, d)
+	case misconfigured(err):
+		g.limiter.lockHealth.refused(g.limiter.log, err)
+		return ctx, held{}, g.fail(h.index, ErrMisconfigured, err)
 	}
 	g.limiter.lockHealth.failed(g.limiter.log, err)
 	d.Degraded = err
@@ -253,14 +256,6 @@ func (h *holding) from(ctx context.Context, by holder, cost int64, d *Decision) 
 	inner, got, err = by.await(ctx, h.name, cost)
 	d.Waited += time.Since(began)
 	return inner, got, err
-}
-
-// broken is err if it says that the store could not decide, and nil if it is the store's answer or the context's end.
-func (h *holding) broken(ctx context.Context, err error) error {
-	if errors.Is(err, lock.ErrBusy) || store.Ended(ctx) != nil {
-		return nil
-	}
-	return err
 }
 
 // answer writes into d what was said, and is what acquire returns.

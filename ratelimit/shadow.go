@@ -84,6 +84,9 @@ func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decisio
 		g.shadowFailed(ctx, &g.limiter.health, err)
 		return false
 	}
+	if !out.Cached {
+		g.limiter.health.decided(g.limiter.log)
+	}
 	if detail {
 		g.tellShadow(d, c, out)
 	}
@@ -119,7 +122,7 @@ func (p *Permit) withEnding(ctx context.Context, g *Guard) *ending {
 // shadowFailed takes note that a shadow could not be asked.
 func (g *Guard) shadowFailed(ctx context.Context, of *health, err error) {
 	switch {
-	case store.Ended(ctx) != nil:
+	case store.Ended(ctx) != nil || errors.Is(err, lock.ErrLost):
 	case misconfigured(err):
 		of.refused(g.limiter.log, err)
 	default:
@@ -137,6 +140,7 @@ func (g *Guard) holdShadow(ctx context.Context, c *call, d *Decision, permit *Pe
 			g.shadowFailed(ctx, &g.limiter.lockHealth, err)
 			return
 		}
+		g.limiter.lockHealth.decided(g.limiter.log)
 		said.Allowed = err == nil
 		d.merge([]LimitDecision{said})
 		if err != nil {
