@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-//go:generate go tool rlgen -di=fx,wire
+//go:generate go tool rlgen
 
 // Orders takes orders and finds them again.
 type Orders interface {
