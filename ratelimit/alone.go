@@ -88,6 +88,14 @@ func (r *remembering) Reset(ctx context.Context, requests []store.Request) error
 	return r.Store.Reset(ctx, requests)
 }
 
+// Grant forgets what is remembered, too.
+func (r *remembering) Grant(ctx context.Context, requests []store.Request) error {
+	for i := range requests {
+		r.table.Forget(requests[i].Key)
+	}
+	return r.Store.Grant(ctx, requests)
+}
+
 // Ban forgets what is remembered, too.
 func (r *remembering) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
 	for i := range requests {

@@ -153,6 +153,12 @@ func (free) GiveBack(context.Context, store.Receipt) error { return nil }
 
 func (free) Reset(context.Context, []store.Request) error { return nil }
 
+func (free) Grant(context.Context, []store.Request) error { return nil }
+
+func (f free) Peek(ctx context.Context, requests []store.Request, out *store.Outcome) error {
+	return f.Take(ctx, requests, true, out)
+}
+
 func (free) Ban(context.Context, []store.Request, time.Duration) error { return nil }
 
 var allowed = make([]store.RuleOutcome, 1)

@@ -93,6 +93,15 @@ func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 	}
 }
 
+// grant fills the buckets.
+func (b *bucket) grant(now int64, req *store.Request, n int64) {
+	for _, rule := range req.Rules {
+		if d := b.of(now, rule); d.full > now {
+			b.set(d.moved(-min(n, req.Capacity(rule)) * d.window))
+		}
+	}
+}
+
 // from returns d as it is charged as of t.
 func (d debt) from(t int64) debt {
 	if d.full <= t {

@@ -196,6 +196,26 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 	}
 }
 
+// peek answers the call at now, and changes nothing.
+func (c call) peek(now int64, out *store.Outcome) {
+	c.find(now)
+	c.ask(now, out)
+	undelay(out.Rules)
+	c.describe(now, out.Rules)
+	c.bar(now, true, out)
+	out.Receipt = store.Receipt{}
+}
+
+// grant gives the requests' costs back at now.
+func (c call) grant(now int64) {
+	c.find(now)
+	for i := range c {
+		if e := c[i].entry; e != nil {
+			e.grant(now, c[i].req, c[i].req.Cost)
+		}
+	}
+}
+
 // reset forgets what the keys have counted, by whatever steps. What has expired takes no room for long.
 func (c call) reset() {
 	for i := range c {

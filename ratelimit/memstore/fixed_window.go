@@ -86,6 +86,20 @@ func (f *fixedWindow) giveBack(now int64, req *store.Request, a admission) {
 	}
 }
 
+// grant takes back from the windows that have not ended.
+func (f *fixedWindow) grant(now int64, req *store.Request, n int64) {
+	for _, rule := range req.Rules {
+		w := f.of(now, req, rule)
+		if w.used == 0 {
+			continue
+		}
+		if w.used = max(0, w.used-n); w.used == 0 {
+			w.ends = 0 // as if none had begun
+		}
+		f.set(w)
+	}
+}
+
 // set puts w in the place of the window of its length.
 func (f *fixedWindow) set(w window) {
 	for i := range f.windows {

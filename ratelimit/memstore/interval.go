@@ -90,11 +90,25 @@ func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
 		}
 		gained := (now-g.start)/g.window - (a.at-g.start)/g.window
 		gained = min(max(0, gained), a.cost/g.count+1)
-		if g = g.moved(-max(0, a.cost-gained*g.count)); g.full > now {
-			b.put(g)
-		} else {
-			b.gaps = slices.DeleteFunc(b.gaps, func(other gap) bool { return other.window == g.window })
+		b.fill(now, g, max(0, a.cost-gained*g.count))
+	}
+}
+
+// grant fills the buckets.
+func (b *intervalBucket) grant(now int64, req *store.Request, n int64) {
+	for _, rule := range req.Rules {
+		if g := b.of(now, rule); g.full > now {
+			b.fill(now, g, min(n, req.Capacity(rule)))
 		}
+	}
+}
+
+// fill makes fewer tokens missing in the bucket of g.
+func (b *intervalBucket) fill(now int64, g gap, tokens int64) {
+	if g = g.moved(-tokens); g.full > now {
+		b.put(g)
+	} else {
+		b.gaps = slices.DeleteFunc(b.gaps, func(other gap) bool { return other.window == g.window })
 	}
 }
 

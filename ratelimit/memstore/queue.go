@@ -46,3 +46,6 @@ func (q *queue) giveBack(now int64, req *store.Request, a admission) {
 		}
 	}
 }
+
+// grant gives nothing back: the store refuses it of queues.
+func (q *queue) grant(int64, *store.Request, int64) {}

@@ -86,6 +86,17 @@ func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
 	}
 }
 
+// grant removes the newest units.
+func (l *slidingLog) grant(_ int64, _ *store.Request, n int64) {
+	for last := len(l.admissions) - 1; last >= 0 && n > 0; last-- {
+		units := min(n, l.admissions[last].cost)
+		n -= units
+		if l.admissions[last].cost -= units; l.admissions[last].cost == 0 {
+			l.admissions = l.admissions[:last]
+		}
+	}
+}
+
 // firstAfter is the index of the first admission later than t.
 func (l *slidingLog) firstAfter(t int64) int {
 	return sort.Search(len(l.admissions), func(i int) bool { return l.admissions[i].at > t })

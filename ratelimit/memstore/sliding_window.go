@@ -117,13 +117,35 @@ func (w *slidingWindow) giveBack(now int64, req *store.Request, a admission) {
 			continue
 		}
 		s.units[age] = max(0, s.units[age]-a.cost)
-		for len(s.units) > 0 && s.units[0] == 0 {
-			s.units = s.units[1:]
-			s.ends -= s.length
-		}
-		if len(s.units) == 0 {
-			s.ends = 0
-		}
-		w.windows[i] = s
+		w.windows[i] = s.trimmed()
 	}
+}
+
+// grant takes back from the newest sub-windows.
+func (w *slidingWindow) grant(now int64, req *store.Request, n int64) {
+	for _, rule := range req.Rules {
+		i, s := w.of(now, req, rule)
+		if i < 0 || len(s.units) == 0 {
+			continue
+		}
+		left := n
+		for age := range s.units {
+			units := min(left, s.units[age])
+			s.units[age] -= units
+			left -= units
+		}
+		w.windows[i] = s.trimmed()
+	}
+}
+
+// trimmed returns s without the newest sub-windows that hold nothing.
+func (s subwindows) trimmed() subwindows {
+	for len(s.units) > 0 && s.units[0] == 0 {
+		s.units = s.units[1:]
+		s.ends -= s.length
+	}
+	if len(s.units) == 0 {
+		s.ends = 0
+	}
+	return s
 }

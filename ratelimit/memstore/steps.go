@@ -17,6 +17,8 @@ type counts interface {
 	charge(now int64, req *store.Request, a admission) (ends int64)
 	// giveBack takes back what a charged.
 	giveBack(now int64, req *store.Request, a admission)
+	// grant takes back the last n units that were charged, of every rule of req, as far as there are so many.
+	grant(now int64, req *store.Request, n int64)
 	// reset forgets everything, and keeps the memory of it.
 	reset()
 }

@@ -103,6 +103,41 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	return nil
 }
 
+// Grant gives the costs of requests back. It fails only if ctx is done or a request is not valid.
+func (s *Store) Grant(ctx context.Context, requests []store.Request) error {
+	if err := store.Ended(ctx); err != nil {
+		return err
+	}
+	if err := store.ValidateGrant(requests); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
+	var room [few]place
+	c := s.call(requests, room[:0])
+	if err := c.validate(requests); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
+	c.lock()
+	c.grant(s.now())
+	c.unlock()
+	return nil
+}
+
+// Peek says what Take would answer. It fails only if ctx is done or a request is not valid.
+func (s *Store) Peek(ctx context.Context, requests []store.Request, out *store.Outcome) error {
+	if err := store.Ended(ctx); err != nil {
+		return err
+	}
+	var room [few]place
+	c := s.call(requests, room[:0])
+	if err := c.validate(requests); err != nil {
+		return &store.Error{Class: store.Misconfigured, Err: err}
+	}
+	c.lock()
+	c.peek(s.now(), out)
+	c.unlock()
+	return nil
+}
+
 // Ban closes the keys of requests for d, or lifts their bans. It fails only if ctx is done or a request is not valid.
 func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
 	if err := store.Ended(ctx); err != nil {

@@ -85,6 +85,12 @@ func (answering) GiveBack(context.Context, store.Receipt) error { return nil }
 
 func (answering) Reset(context.Context, []store.Request) error { return nil }
 
+func (answering) Grant(context.Context, []store.Request) error { return nil }
+
+func (answer answering) Peek(ctx context.Context, requests []store.Request, out *store.Outcome) error {
+	return answer.Take(ctx, requests, true, out)
+}
+
 // failing is a store that cannot decide.
 type failing store.Class
 
@@ -99,6 +105,10 @@ func (c failing) Take(context.Context, []store.Request, bool, *store.Outcome) er
 func (c failing) GiveBack(context.Context, store.Receipt) error { return c.err() }
 
 func (c failing) Reset(context.Context, []store.Request) error { return c.err() }
+
+func (c failing) Grant(context.Context, []store.Request) error { return c.err() }
+
+func (c failing) Peek(context.Context, []store.Request, *store.Outcome) error { return c.err() }
 
 func (answering) Ban(context.Context, []store.Request, time.Duration) error { return nil }
 

@@ -17,6 +17,8 @@ const (
 	giveBack
 	reset
 	shut // the doors, for as many µs as at says
+	peek
+	grant
 )
 
 // decision is one caller's requests, decided together.

@@ -71,6 +71,14 @@ local function back(rule, cost, _, at, ahead)
   return rule.ends + more, body
 end
 
+local function grant(rule, cost, burst)
+  local more, body = moved(rule, -math.min(cost, capacity(rule, burst)) * rule.window, latest(rule))
+  if rule.ends + more <= now then
+    return nil
+  end
+  return rule.ends + more, body
+end
+
 local function describe(rule, burst)
   local most = capacity(rule, burst)
   if not rule.ends then
@@ -84,4 +92,4 @@ local function describe(rule, burst)
   return math.max(0, math.floor(units / rule.window)), wait
 end
 
-return entries('b', {ask = ask, charge = charge, back = back, describe = describe})
+return entries('b', {ask = ask, charge = charge, back = back, grant = grant, describe = describe})

@@ -246,6 +246,13 @@ local function others()
     end
   end
 
+  local function grant(limit)
+    local units = limit.units
+    if units > 0 then
+      cut(limit, math.max(0, units - limit.cost), units)
+    end
+  end
+
   local function describe(limit)
     if limit.written then
       load(limit)
@@ -263,7 +270,7 @@ local function others()
     end
   end
 
-  return {insert = insert, revert = revert, discharge = discharge, describe = describe}
+  return {insert = insert, revert = revert, discharge = discharge, grant = grant, describe = describe}
 end
 
 local stamp, insert -- the record of now, and a function of others: both once they are needed

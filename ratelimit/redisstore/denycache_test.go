@@ -76,6 +76,12 @@ func (s *verified) Reset(ctx context.Context, requests []store.Request) error {
 	return s.Store.Reset(ctx, requests)
 }
 
+func (s *verified) Grant(ctx context.Context, requests []store.Request) error {
+	s.resets.Lock()
+	defer s.resets.Unlock()
+	return s.Store.Grant(ctx, requests)
+}
+
 func (s *verified) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
 	s.resets.Lock()
 	defer s.resets.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// hasDoor says whether the script is told of the ban of request i: not where a charge is given back of which nobody wants to know what is left.
+// hasDoor says whether the script is told of the ban of request i: not where a charge is granted back, or given back and nobody wants to know what is left.
 func (d *decision) hasDoor(i int) bool {
-	return d.requests[i].Ban > 0 && (d.op != giveBack || d.detail)
+	return d.requests[i].Ban > 0 && d.op != grant && (d.op != giveBack || d.detail)
 }
 
 // door is the limit that bans request i.

@@ -22,6 +22,8 @@
 --   back(rule, cost, option, at, ahead)
 --                                   returns the ends and body of the entry, which there is, without a cost that was charged
 --                                   at at, as of ahead µs later; nil if nothing is left
+--   grant(rule, cost, option)       returns the ends and body of the entry, which there is, without the units that were charged
+--                                   last; nil if nothing is left
 --   describe(rule, option)          returns remaining and reset (µs)
 
 local SLACK_AFTER_END = 1000 -- ms that a key outlives its last entry
@@ -136,14 +138,15 @@ local function others()
     end
   end
 
-  local function discharge(limit, _, at)
+  -- lessen makes less of each entry by a function of algorithms, and by what else that takes.
+  local function lessen(limit, by, ...)
     load(limit)
     if limit.cost == 0 or not limit.old then
       return
     end
     for _, rule in ipairs(limit.rules) do
       if rule.ends then
-        rule.ends, rule.body = steps.back(rule, limit.cost, limit.option, at + 0, limit.ahead)
+        rule.ends, rule.body = by(rule, limit.cost, limit.option, ...)
       end
     end
     local value = text(limit)
@@ -154,13 +157,21 @@ local function others()
     end
   end
 
+  local function discharge(limit, _, at)
+    lessen(limit, steps.back, at + 0, limit.ahead)
+  end
+
+  local function grant(limit)
+    lessen(limit, steps.grant)
+  end
+
   local function describe(limit)
     for _, rule in ipairs(limit.rules) do
       rule.remaining, rule.reset = steps.describe(rule, limit.option)
     end
   end
 
-  return {revert = revert, discharge = discharge, describe = describe}
+  return {revert = revert, discharge = discharge, grant = grant, describe = describe}
 end
 
 return {probe = probe, settle = settle, make_others = others, delays = steps.delays}

@@ -33,16 +33,21 @@ local function charge(rule, cost, option)
   return ends, integer(used(rule) + cost)
 end
 
--- back leaves a window alone that the cost was not charged in.
-local function back(rule, cost, _, at)
-  if at < rule.ends - rule.window or at >= rule.ends then
-    return rule.ends, rule.body
-  end
+-- without returns the window with fewer units, nil if none are left.
+local function without(rule, cost)
   local left = used(rule) - cost
   if left <= 0 then
     return nil
   end
   return rule.ends, integer(left)
+end
+
+-- back leaves a window alone that the cost was not charged in.
+local function back(rule, cost, _, at)
+  if at < rule.ends - rule.window or at >= rule.ends then
+    return rule.ends, rule.body
+  end
+  return without(rule, cost)
 end
 
 local function describe(rule)
@@ -52,4 +57,4 @@ local function describe(rule)
   return math.max(0, rule.count - used(rule)), rule.ends - now
 end
 
-return entries('f', {ask = ask, charge = charge, back = back, describe = describe})
+return entries('f', {ask = ask, charge = charge, back = back, grant = without, describe = describe})

@@ -11,7 +11,8 @@
 --           window     µs
 --       and for every decision
 --         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged; 2 reset: forget
---                    what the keys have counted, at costs of 0; 3 close the doors among the limits, at costs of 0
+--                    what the keys have counted, at costs of 0; 3 close the doors among the limits, at costs of 0; 4 peek:
+--                    say what a take would, as if it were denied; 5 grant: take back what was charged last
 --         detail     1 if remaining and reset are wanted, else 0
 --         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known. To close, for
@@ -22,7 +23,7 @@
 --
 -- returns integers, for every decision
 --         status     0 denied: nothing is charged
---                    1 allowed and charged, or given back, reset or closed
+--                    1 allowed and charged, or given back, reset, closed or granted
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
 --         and, if charged by a take
@@ -46,12 +47,14 @@
 --   make_others()               makes the functions that few calls need
 --     revert(limit, base)       takes back what charge and settle have done in this decision
 --     discharge(limit, base, at)
+--     grant(limit)              takes back the units of the cost that were charged last, as far as there are so many; not of a
+--                               queue, nor of a door
 --     describe(limit)           sets the remaining and reset of every rule, as the key now stands
 --
 -- probe is followed by any of the others, in this order, and discharge by describe. probe and describe write nothing.
 
 local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
-local TAKE, BACK, RESET, CLOSE = '0', '1', '2', '3'
+local TAKE, BACK, RESET, CLOSE, PEEK, GRANT = '0', '1', '2', '3', '4', '5'
 
 -- others returns those functions of an algorithm that few calls need.
 local function others(limit)
@@ -143,6 +146,14 @@ local function close()
   end
 end
 
+local function grant()
+  probe()
+  for i = 1, decision.size do
+    local limit = decision.limits[i]
+    others(limit).grant(limit)
+  end
+end
+
 -- refuse tells the doors that the call is denied.
 local function refuse()
   for i = 2, decision.size do
@@ -161,6 +172,11 @@ local function decide()
   elseif decision.op == CLOSE then
     close()
     return DONE
+  elseif decision.op == GRANT then
+    grant()
+    return DONE
+  elseif decision.op == PEEK then
+    probe()
   elseif decision.op == BACK then
     for i = 1, decision.size do
       local limit = decision.limits[i]

@@ -37,6 +37,18 @@ next:
 	return groups
 }
 
+// groups are those of the requests, even where they are one; none where there are no requests.
+func (s *Store) groups(requests []store.Request) []group {
+	if groups := s.split(requests); groups != nil || len(requests) == 0 {
+		return groups
+	}
+	all := make(group, len(requests))
+	for i := range all {
+		all[i] = i
+	}
+	return []group{all}
+}
+
 // part is the decision on the requests of g alone.
 func (d decision) part(g group) decision {
 	requests := make([]store.Request, len(g))

@@ -41,6 +41,15 @@ local function ask(rule, cost, burst)
   return math.max(0, rule.ends - now - math.floor((left + early(rule)) / rule.count) * rule.window)
 end
 
+-- fuller returns the entry with fewer tokens missing, nil if none are.
+local function fuller(rule, tokens)
+  local ends, body = moved(rule, -tokens)
+  if ends <= now then
+    return nil
+  end
+  return ends, body
+end
+
 -- back takes back what has not come back by itself since: all of it where the bucket has been full in between.
 local function back(rule, cost, _, at)
   local start = rule.ends - gains(rule) * rule.window
@@ -48,12 +57,11 @@ local function back(rule, cost, _, at)
     return rule.ends, rule.body
   end
   local gained = math.floor((now - start) / rule.window) - math.floor((at - start) / rule.window)
-  local left = math.max(0, cost - math.max(0, gained) * rule.count)
-  local ends, body = moved(rule, -left)
-  if ends <= now then
-    return nil
-  end
-  return ends, body
+  return fuller(rule, math.max(0, cost - math.max(0, gained) * rule.count))
+end
+
+local function grant(rule, cost, burst)
+  return fuller(rule, math.min(cost, capacity(rule, burst)))
 end
 
 local function describe(rule, burst)
@@ -65,4 +73,4 @@ local function describe(rule, burst)
   return math.max(0, most + early(rule) - math.ceil(wait / rule.window) * rule.count), wait
 end
 
-return entries('i', {ask = ask, charge = moved, back = back, describe = describe})
+return entries('i', {ask = ask, charge = moved, back = back, grant = grant, describe = describe})

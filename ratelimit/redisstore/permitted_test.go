@@ -111,7 +111,7 @@ func doAllTo(t *testing.T, s *redisstore.Store, req store.Request) {
 			taken = append(taken, out.Receipt)
 		}
 	}
-	var errs []error
+	errs := []error{s.Peek(t.Context(), []store.Request{req}, new(store.Outcome)), s.Grant(t.Context(), []store.Request{req})}
 	for _, receipt := range taken {
 		errs = append(errs, s.GiveBack(t.Context(), receipt))
 	}

@@ -18,6 +18,11 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 
 // all does d, which may be repeated, in every group of its keys, and returns the first error.
 func (s *Store) all(ctx context.Context, d decision) error {
+	return s.each(ctx, d, true, func(group, verdict) {})
+}
+
+// each does d in one group of its keys after the other, until one fails, and hands on what each says.
+func (s *Store) each(ctx context.Context, d decision, mayRepeat bool, said func(group, verdict)) error {
 	if ctx.Err() != nil {
 		return expired(ctx, false)
 	}
@@ -26,20 +31,12 @@ func (s *Store) all(ctx context.Context, d decision) error {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
 	defer cancel()
-	parts := batch{d}
-	if groups := s.split(d.requests); groups != nil {
-		parts = nil
-		for _, g := range groups {
-			parts = append(parts, d.part(g))
-		}
-	}
-	for i := range parts {
-		if len(parts[i].requests) == 0 {
-			continue
-		}
-		if _, err := s.launch(limited, parts[i:i+1], true).wait(ctx, limited); err != nil {
+	for _, g := range s.groups(d.requests) {
+		v, err := s.launch(limited, batch{d.part(g)}, mayRepeat).wait(ctx, limited)
+		if err != nil {
 			return err
 		}
+		said(g, v)
 	}
 	return nil
 }

@@ -98,6 +98,15 @@ local function others()
     remove(limit, base, 0)
   end
 
+  local function grant(limit)
+    for left = limit.cost, 1, -CHUNK do
+      local units = redis.call('ZRANGE', limit.key, integer(-math.min(left, CHUNK)), '-1')
+      if #units > 0 then
+        redis.call('ZREM', limit.key, unpack(units))
+      end
+    end
+  end
+
   local function describe(limit)
     local last = newest(limit.key, 1)
     for _, rule in ipairs(limit.rules) do
@@ -110,7 +119,7 @@ local function others()
     end
   end
 
-  return {revert = discharge, discharge = discharge, describe = describe}
+  return {revert = discharge, discharge = discharge, grant = grant, describe = describe}
 end
 
 return {probe = probe, charge = charge, settle = settle, make_others = others}

@@ -109,6 +109,16 @@ local function back(rule, cost, segments, at, ahead)
   return made(units, rule.ends, length)
 end
 
+local function grant(rule, cost, segments)
+  local length = length_of(rule, segments)
+  local units = read(rule, rule.ends, length, segments)
+  for age = 0, #units do
+    local taken = math.min(cost, units[age])
+    units[age], cost = units[age] - taken, cost - taken
+  end
+  return made(units, rule.ends, length)
+end
+
 local function describe(rule, segments)
   if not rule.ends then
     return rule.count, 0
@@ -123,4 +133,4 @@ local function describe(rule, segments)
   return math.max(0, room), rule.ends - now
 end
 
-return entries('w', {ask = ask, charge = charge, back = back, describe = describe, apart = true})
+return entries('w', {ask = ask, charge = charge, back = back, grant = grant, describe = describe, apart = true})

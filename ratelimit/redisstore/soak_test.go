@@ -338,6 +338,14 @@ func (r *recorder) Reset(ctx context.Context, requests []store.Request) error {
 	return r.store.Reset(ctx, requests)
 }
 
+func (r *recorder) Grant(ctx context.Context, requests []store.Request) error {
+	return r.store.Grant(ctx, requests)
+}
+
+func (r *recorder) Peek(ctx context.Context, requests []store.Request, out *store.Outcome) error {
+	return r.store.Peek(ctx, requests, out)
+}
+
 func (r *recorder) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
 	return r.store.Ban(ctx, requests, d)
 }

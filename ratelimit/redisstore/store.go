@@ -202,16 +202,8 @@ type returning struct {
 
 // returns is what is to be given back of a receipt, in one decision for each group of its keys.
 func (s *Store) returns(receipt store.Receipt) []returning {
-	groups := s.split(receipt.Requests)
-	if groups == nil {
-		all := make(group, len(receipt.Requests))
-		for i := range all {
-			all[i] = i
-		}
-		groups = []group{all}
-	}
 	var parts []returning
-	for _, g := range groups {
+	for _, g := range s.groups(receipt.Requests) {
 		part := returning{decision: decision{op: giveBack, base: receipt.ID}}
 		for _, i := range g {
 			req := receipt.Requests[i]

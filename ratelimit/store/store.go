@@ -41,6 +41,18 @@ type Store interface {
 	// context's own: then any may be.
 	Reset(ctx context.Context, requests []Request) error
 
+	// Grant gives the ids of requests back what their costs say, 1 or more, as if the units that were charged last had never been: every rule then has so much
+	// more remaining, and at most all that it ever has. What a log or a sliding window has charged last leaves it, of a fixed window what is left is
+	// the window's, a bucket fills. Bans stay. A charge that was granted back and is given back as well may count twice, but for a sliding log.
+	//
+	// A queue is refused, whose calls have been told when to go on, and so is a cost beyond the largest that a rule of the request ever allows: see
+	// [ValidateGrant]. Its errors are those of Reset, but it is done at most once, and where the error is [Indeterminate] nobody knows whether it is.
+	Grant(ctx context.Context, requests []Request) error
+
+	// Peek writes into out what Take with detail would answer, and does nothing else: it charges nothing, and counts no denial towards a ban. What queues would
+	// delay is not said. Keys are distinct. Of requests whose keys lie in several places, each place is asked by itself. Its errors are those of Reset.
+	Peek(ctx context.Context, requests []Request, out *Outcome) error
+
 	// Ban closes the keys of requests, each of which has a Ban, for d from now on, in place of whatever ban there is; 0 lifts it, and forgets the denials
 	// that count towards another. It may be repeated, and its errors are those of Reset.
 	Ban(ctx context.Context, requests []Request, d time.Duration) error

@@ -152,3 +152,21 @@ func (req *Request) validateQueue() error {
 	}
 	return nil
 }
+
+// ValidateGrant reports what keeps the requests from being granted their costs, as [Store.Grant] does.
+func ValidateGrant(requests []Request) error {
+	for i := range requests {
+		req := &requests[i]
+		most := int64(0)
+		for _, r := range req.Rules {
+			most = max(most, req.Capacity(r))
+		}
+		switch {
+		case req.Queue:
+			return fmt.Errorf("limit %d of the call is a queue, whose calls have been told when to go on, want another", i+1)
+		case req.Cost < 1 || req.Cost > most:
+			return fmt.Errorf("limit %d of the call: a grant of %d, want 1 to %d", i+1, req.Cost, most)
+		}
+	}
+	return Validate(requests)
+}

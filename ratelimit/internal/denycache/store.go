@@ -80,6 +80,18 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	return s.next.Reset(ctx, requests)
 }
 
+// Grant lets the next store grant, and forgets what it has denied under the keys, before and after.
+func (s *Store) Grant(ctx context.Context, requests []store.Request) error {
+	s.forget(requests)
+	defer s.forget(requests)
+	return s.next.Grant(ctx, requests)
+}
+
+// Peek asks the next store, whatever is remembered.
+func (s *Store) Peek(ctx context.Context, requests []store.Request, out *store.Outcome) error {
+	return s.next.Peek(ctx, requests, out)
+}
+
 // Ban lets the next store ban, and forgets what it has denied under the keys, before and after.
 func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
 	s.forget(requests)
