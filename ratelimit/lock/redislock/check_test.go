@@ -54,13 +54,7 @@ func TestCheckOfPermissions(t *testing.T) {
 	admin := server.Client(t)
 	user := func(words []string) *redislock.Store {
 		t.Helper()
-		args := []any{"acl", "setuser", "locker", "reset"}
-		for _, word := range words {
-			args = append(args, word)
-		}
-		if err := admin.Do(context.Background(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		permit(t, server, "locker", words)
 		return newStore(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "pw" }))
 	}
 	words := acl(t)

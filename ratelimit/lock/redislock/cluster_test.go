@@ -25,7 +25,12 @@ func TestDeclaredKeys(t *testing.T) {
 	}
 	for _, limit := range []int64{0, 2} {
 		c := lock.Claim{Name: redistest.Prefix(t), ID: "a:0", Lease: lock.MaxLease, Limit: limit, Cost: limit}
-		declares(t, s, c)
+		EachWay(t, s, c)
+	}
+	for _, script := range []string{s.locks.acquire.Eval[1].(string), s.semaphores.acquire.Eval[1].(string)} {
+		if !strings.HasPrefix(script, "#!lua\n") {
+			t.Error("the scripts are not those of the test")
+		}
 	}
 }
 
@@ -43,8 +48,8 @@ end
 local redis = {call = guarded}
 `
 
-// declares takes each way through the scripts of c's kind.
-func declares(t *testing.T, s *Store, c lock.Claim) {
+// EachWay takes each way through the scripts of c's kind.
+func EachWay(t *testing.T, s *Store, c lock.Claim) {
 	t.Helper()
 	ctx := context.Background()
 	w, err := s.Join(ctx)
@@ -86,9 +91,4 @@ func declares(t *testing.T, s *Store, c lock.Claim) {
 		t.Fatalf("Release of the waiter's = %v, %v, want true", held, err)
 	}
 	w.Close(other, true)
-	for _, script := range []string{s.locks.acquire.Eval[1].(string), s.semaphores.acquire.Eval[1].(string)} {
-		if !strings.HasPrefix(script, "#!lua\n") {
-			t.Error("the scripts are not those of the test")
-		}
-	}
 }

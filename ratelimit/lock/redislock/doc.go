@@ -33,7 +33,7 @@
 //
 // A Redis user of its own needs no more than this (ACL SETUSER locker …):
 //
-//	on >pw ~rl:* &rl:* -@all +eval +evalsha +time +hello +ping +client|setname +exists +incr +set +hset +get +hdel +hexists +hkeys +pexpire +pttl +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +zcount +publish +subscribe +unsubscribe
+//	on >pw ~rl:* &rl:* -@all +eval +evalsha +time +hello +ping +client|setname +exists +incr +set +hset +get +hdel +hexists +hkeys +pexpire +pttl +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +zcount +publish +subscribe
 //
 // and, on a Redis Cluster, go-redis itself needs also
 //

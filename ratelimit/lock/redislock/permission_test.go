@@ -15,19 +15,25 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// acl is the line of permissions that doc.go has.
-func acl(t *testing.T) []string {
+// acl are the words of the line of permissions that doc.go has.
+func acl(t *testing.T) []string { return documented(t, "on") }
+
+// clusterACL are those that it has for a Redis Cluster besides.
+func clusterACL(t *testing.T) []string { return documented(t, "+cluster|slots") }
+
+// documented are the words of doc.go's line that begins with one.
+func documented(t *testing.T, first string) []string {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(doc)) {
-		if words := strings.Fields(line); len(words) > 1 && words[1] == "on" && words[2] == ">pw" {
+		if words := strings.Fields(line); len(words) > 2 && words[1] == first && strings.HasPrefix(line, "//\t") {
 			return words[1:]
 		}
 	}
-	t.Fatal("doc.go has no line of permissions")
+	t.Fatalf("doc.go has no line of permissions that begins with %q", first)
 	return nil
 }
 
@@ -35,13 +41,7 @@ func acl(t *testing.T) []string {
 func TestPermissions(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	args := []any{"acl", "setuser", "locker", "reset"}
-	for _, word := range acl(t) {
-		args = append(args, word)
-	}
-	if err := admin.Do(context.Background(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	permit(t, server, "locker", acl(t))
 	client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "pw" })
 	s := newStore(t, client)
 	for _, semaphore := range []bool{false, true} {
