@@ -86,7 +86,7 @@ func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := b.of(now, rule)
 		since := max(0, max(now, d.ahead)-a.at-req.Ahead.Microseconds())
-		if d.full == now || since > a.cost*d.window/d.count {
+		if d.full == now || since >= (a.cost*d.window+d.count-1)/d.count {
 			continue
 		}
 		b.set(d.moved(since*d.count - a.cost*d.window))

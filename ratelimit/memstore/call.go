@@ -53,34 +53,18 @@ func (c call) next(last int) (next *place) {
 func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	c.find(now)
 	c.ask(now, out)
-	if bans := c.bans(); bans {
-		c.bar(now, false, out)
-		if !out.Allowed {
-			c.refuse(now, most, out.Rules)
-		}
-	}
+	c.bar(now, false, out)
 	out.Receipt = store.Receipt{Charges: out.Receipt.Charges[:0]}
 	if out.Allowed {
 		c.charge(now, most, out)
 	} else {
+		c.refuse(now, most, out.Rules)
 		undelay(out.Rules)
 	}
 	if detail {
 		c.describe(now, out.Rules)
-		if c.bans() {
-			c.bar(now, true, out)
-		}
+		c.bar(now, true, out)
 	}
-}
-
-// bans says whether a limit of the call has bans.
-func (c call) bans() bool {
-	for i := range c {
-		if c[i].req.Ban > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // find looks up what the keys hold now.

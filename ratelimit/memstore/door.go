@@ -16,10 +16,10 @@ type door struct {
 
 // left is for how much longer the door is closed.
 func (d *door) left(now int64) time.Duration {
-	if d == nil || d.closed <= now {
+	if d == nil {
 		return 0
 	}
-	return micros(d.closed - now)
+	return micros(max(0, d.closed-now))
 }
 
 // deny counts a denial at now, and closes the door if it is one too many. A clock that is set back leaves later ones behind, which count too.
@@ -39,17 +39,9 @@ func (d *door) close(now int64, ban time.Duration) {
 	d.expires = d.closed
 }
 
-// door returns that of a key, nil if it has none.
-func (sh *shard) door(now int64, key string) *door {
-	if d := sh.doors[key]; d != nil && d.expires > now {
-		return d
-	}
-	return nil
-}
-
 // open returns the door of a key, a new one if it has none.
 func (sh *shard) open(now int64, key string, most int) *door {
-	if d := sh.door(now, key); d != nil {
+	if d := sh.doors[key]; d != nil {
 		return d
 	}
 	sh.sweepDoors(now, most)
@@ -84,7 +76,7 @@ func (c call) bar(now int64, detail bool, out *store.Outcome) {
 		if req.Ban == 0 || req.Cost == 0 && !detail {
 			continue
 		}
-		if left := c[i].shard.door(now, req.Key).left(now); left > 0 {
+		if left := c[i].shard.doors[req.Key].left(now); left > 0 {
 			closeAll(own, left, req.Cost)
 			out.Allowed = out.Allowed && req.Cost == 0
 		}
@@ -102,9 +94,7 @@ func (c call) refuse(now int64, most int, answers []store.RuleOutcome) {
 		}
 		d := p.shard.open(now, p.req.Key, most)
 		d.deny(now, p.req)
-		if left := d.left(now); left > 0 {
-			closeAll(own, left, p.req.Cost)
-		}
+		closeAll(own, d.left(now), p.req.Cost)
 	}
 }
 

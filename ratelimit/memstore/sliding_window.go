@@ -98,7 +98,7 @@ func (s *subwindows) add(now, t, cost int64) {
 		s.units = slices.Insert(s.units, 0, make([]int64, min(newer, 2*s.segments+2))...)
 		s.ends = mine
 	}
-	staying := max(s.segments+1, (s.ends-now+s.length-1)/s.length)
+	staying := (s.ends - now + s.length - 1) / s.length
 	s.units = s.units[:min(int64(len(s.units)), staying)]
 	age := int(min((s.ends-mine)/s.length, s.segments))
 	for len(s.units) <= age {

@@ -199,6 +199,57 @@ func lawAheadGivenBack(sc *scene) {
 	}
 }
 
+// testAheadOfBuckets: what is taken ahead is missing as if it were taken at its time, to the microsecond, and what was charged before
+// gives back no more than it would have by then.
+func testAheadOfBuckets(t *testing.T, s Subject) {
+	for _, algorithm := range buckets {
+		take := func(name string, count, cost int64, ahead, reset time.Duration) store.Outcome {
+			t.Helper()
+			out := s.take(t, store.Request{
+				Key: s.Prefix + name + algorithm.String(), Algorithm: algorithm, Rules: []rules.Rule{{Count: count, Window: time.Second}}, Cost: cost, Ahead: ahead,
+			})
+			if !out.Allowed || out.Rules[0].ResetAfter != reset {
+				t.Errorf("%v: Take of %d of %d in 1s, %v ahead = %+v, want it allowed, and all there in %v", algorithm, cost, count, ahead, out, reset)
+			}
+			return out
+		}
+		take("fraction", 3, 1, 0, micros(333334))
+		take("fraction", 3, 1, micros(333334), micros(2*333334)) // of the first, nothing is missing by then
+
+		first := take("back", 10, 7, 0, 700*time.Millisecond)
+		take("back", 10, 1, 500*time.Millisecond, 800*time.Millisecond)
+		take("back", 10, 1, 300*time.Millisecond, 900*time.Millisecond)
+		s.giveBack(t, first)
+		take("back", 10, 0, 0, 700*time.Millisecond) // 5 of the 7 have come back by the latest of these times
+	}
+}
+
+// testAheadOfSubwindows: what is taken ahead leaves all that counts now as it is, in sub-windows too that are older than a window by then.
+func testAheadOfSubwindows(t *testing.T, s Subject) {
+	req := store.Request{
+		Key: s.Prefix + "ahead", Algorithm: rules.SlidingWindow, Segments: 3, Rules: []rules.Rule{{Count: 20, Window: 3 * time.Second}}, Cost: 1,
+	}
+	s.Clock.Move(time.Minute - time.Duration(s.Clock.Now().UnixNano())%time.Minute)
+	left := int64(20)
+	for second, ahead := range []time.Duration{0, 0, 0, 3 * time.Second} {
+		req.Ahead = ahead
+		for range second + 1 {
+			left--
+			if out := s.take(t, req); !out.Allowed || out.Rules[0].Remaining != left {
+				t.Errorf("in second %d, %v ahead: %+v, want %d remaining", second, ahead, out, left)
+			}
+		}
+		s.Clock.Move(time.Second)
+	}
+	req.Ahead = 0
+	for second, left := range []int64{20 - 9, 20 - 7, 20 - 4, 20 - 4, 20 - 4, 20 - 4, 20} {
+		if got := s.remaining(t, req)[0]; got != left {
+			t.Errorf("%d seconds after a sub-window was taken ahead, %d remain, want %d", second+1, got, left)
+		}
+		s.Clock.Move(time.Second)
+	}
+}
+
 // testInvalidAhead holds that stores refuse what would let too much through.
 func testInvalidAhead(t *testing.T, s Subject) {
 	rs := []rules.Rule{{Count: 5, Window: time.Second}}

@@ -160,6 +160,38 @@ func testBanAmongOthers(t *testing.T, s Subject) {
 	}
 }
 
+// A denial counts towards a ban for the window, and not at its very end.
+func testBanWithinWindow(t *testing.T, s Subject) {
+	for between, want := range map[time.Duration]time.Duration{time.Second - time.Microsecond: time.Hour, time.Second: 0} {
+		req := s.limitOf("denied twice within "+between.String(), 1, rules.Rule{Count: 1, Window: time.Second})
+		req.Ban, req.After = time.Hour, 2
+		s.take(t, req)
+		if out := s.take(t, req); out.Allowed || out.Rules[0].Banned != 0 {
+			t.Errorf("denied once: %+v, want no ban", out)
+		}
+		s.Clock.Move(between)
+		s.take(t, req) // passes at the end of the window
+		if out := s.take(t, req); out.Allowed || out.Rules[0].Banned != want {
+			t.Errorf("denied again %v later: %+v, want a ban of %v", between, out, want)
+		}
+	}
+}
+
+// A ban that is lifted is over for good, for a clock too that is set back.
+func testBanLifted(t *testing.T, s Subject) {
+	req := s.limitOf("lifted", 1, yearly(5))
+	req.Ban, req.After = time.Hour, 2
+	for _, d := range []time.Duration{time.Hour, 0} {
+		if err := s.Store.Ban(context.Background(), []store.Request{req}, d); err != nil {
+			t.Fatalf("Ban for %v: %v", d, err)
+		}
+	}
+	s.Clock.Move(-time.Minute)
+	if out := s.take(t, req); !out.Allowed || out.Rules[0].Banned != 0 {
+		t.Errorf("Take a minute before a ban was lifted = %+v, want it allowed", out)
+	}
+}
+
 // Who was denied before fewer denials are enough for a ban is banned by the next one, and not before.
 func testBanAfterFewer(t *testing.T, s Subject) {
 	for _, after := range []int64{1, 2} {
