@@ -74,6 +74,34 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// TestBucketText: a bucket is no more than its window and when it is full, with a fraction and the time of what was taken ahead only where
+// there are any.
+func TestBucketText(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	server.SetTime(time.Unix(1_700_000_000, 0))
+	s := newStore(t, client)
+	for _, test := range []struct {
+		count int64
+		ahead time.Duration
+		want  string
+	}{
+		{4, 0, "b1000000:1700000000250000"},
+		{3, 0, "b1000000:1700000000333334:2/3"},
+		{4, time.Second, "b1000000:1700000001250000:~1700000001000000"},
+		{3, time.Second, "b1000000:1700000001333334:2/3~1700000001000000"},
+	} {
+		req := store.Request{
+			Key: fmt.Sprint(test), Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: test.count, Window: time.Second}}, Cost: 1, Ahead: test.ahead,
+		}
+		take(t, s, req)
+		if got := client.Get(t.Context(), req.Key).Val(); got != test.want {
+			t.Errorf("1 of %d in 1s, taken %v ahead, is kept as %q, want %q", test.count, test.ahead, got, test.want)
+		}
+	}
+}
+
 // TestBucketsOfTwoVersions lets two versions of a service share a key, with other windows: neither takes away what
 // the other has counted, and the state ends with both.
 func TestBucketsOfTwoVersions(t *testing.T) {

@@ -160,10 +160,7 @@ local function others()
 
   -- rest returns the records from and below to that are not dropped.
   local function rest(limit, from, to)
-    if limit.floor > 0 then
-      from = later(limit, limit.floor, from, to)
-    end
-    return records(limit, from, to)
+    return records(limit, later(limit, limit.floor, from, to), to)
   end
 
   local function long_head(expires, floor, older, room)
@@ -312,7 +309,7 @@ local function settle(limit)
     end
   else
     local from = limit.start
-    while floor > 0 and from <= place and unpack48(text, from, now) <= floor do
+    while from <= place and unpack48(text, from, now) <= floor do
       from = from + RECORD
     end
     if near then

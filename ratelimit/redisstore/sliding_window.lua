@@ -19,8 +19,8 @@ local function leaves(time, length, segments)
   return time - time % length + (segments + 1) * length
 end
 
--- read returns the units of a rule's entry by how many sub-windows they are older than the one that leaves at ends, from 0 to
--- segments, and more where something was taken ahead.
+-- read returns the units that count of a rule's entry by how many sub-windows they are older than the one that leaves at ends, from
+-- 0 to segments, and more where something was taken ahead.
 local function read(rule, ends, length, segments)
   local units = {}
   for age = 0, segments do
@@ -29,8 +29,8 @@ local function read(rule, ends, length, segments)
   if rule.ends then
     local age = (ends - rule.ends) / length
     for number in string.gmatch(rule.body .. ',', '(%d*),') do
-      if age <= segments or ends - age * length > now then
-        for gap = #units + 1, age - 1 do
+      if ends - age * length > now then
+        for gap = #units + 1, age do
           units[gap] = 0
         end
         units[age] = tonumber(number) or 0

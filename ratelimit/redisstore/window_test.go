@@ -131,6 +131,12 @@ func TestSlidingWindowStaysSmall(t *testing.T) {
 	if got, want := client.Get(t.Context(), "rl:k").Val(), "w4000000/4:1700000104000000:1,1,1,1,1"; got != want {
 		t.Errorf("the key holds %q, want %q", got, want)
 	}
+	server.SetTime(now.Add(101 * time.Second))
+	take(t, s, req)
+	if got, want := client.Get(t.Context(), "rl:k").Val(), "w4000000/4:1700000106000000:1,,1,1,1"; got != want {
+		t.Errorf("after a second without a call the key holds %q, want %q", got, want)
+	}
+	server.SetTime(now.Add(99 * time.Second))
 	for body, want := range map[string]int64{"1,1,1,1,1,1,1": 0, "x": 4, "": 4, ",,": 4, "2,x,1": 1} {
 		client.Set(t.Context(), "rl:k", "w4000000/4:1700000104000000:"+body, 0)
 		if left := take(t, s, req).Rules[0].Remaining; left != want {
