@@ -51,6 +51,12 @@
 // While the lock store cannot decide, onfail=local lets each process decide alone: one call of a lock in each, and in flight the
 // process's share of the count.
 //
+// # By hand
+//
+// A support tool, a page or a shell looks at what an id has used of a method's limits, and sets it right: [Guard.Peek], [Guard.Keys], [Guard.Reset], [Guard.Grant] and
+// [Guard.Ban] take an [ID] such as user=42 ([ParseID]), and [Limiter.Find] has the guard of a method by its name. They make the keys themselves, as calls do, and search for
+// none. What they do holds for all processes that share the store.
+//
 // # When the store cannot decide
 //
 // Each limit says what happens then (its [rules.OnFail]): this process decides alone at its share of the count, the call

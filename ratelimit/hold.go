@@ -53,14 +53,17 @@ type wanted struct {
 
 // want adds what l, which is limit i, is to hold for a call. A cost of 0 needs no room.
 func (c *call) want(l *limit, i int, id string, cost int64) {
-	switch {
-	case cost == 0:
-	case l.Kind == rules.Lock && l.Segments > 0:
-		name := l.key("") + "#" + strconv.Itoa(lock.Segment(id, int(l.Segments)))
-		c.holds = append(c.holds, wanted{i, l.Kind, name, cost})
-	default:
-		c.holds = append(c.holds, wanted{i, l.Kind, l.key(id), cost})
+	if cost > 0 {
+		c.holds = append(c.holds, wanted{i, l.Kind, l.name(id), cost})
 	}
+}
+
+// name is what calls of id hold: the key, or that of the segment that id is in.
+func (l *limit) name(id string) string {
+	if l.Kind == rules.Lock && l.Segments > 0 {
+		return l.key("") + "#" + strconv.Itoa(lock.Segment(id, int(l.Segments)))
+	}
+	return l.key(id)
 }
 
 // sortHolds puts what is limited in flight before the locks.

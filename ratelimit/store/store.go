@@ -230,3 +230,11 @@ type Charge struct {
 	Delay     int64       // of a queue, how long after that the call was to go on, µs
 	GivenBack atomic.Bool // whoever sets it gives it back, once
 }
+
+// Keyed is a [Store] that keeps more than one key for some requests.
+type Keyed interface {
+	Store
+
+	// Keys are where the store keeps what it knows of a request: its Key first.
+	Keys(req *Request) []string
+}
