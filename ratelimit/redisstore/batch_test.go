@@ -43,7 +43,7 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 		}}
 	}
 	const first, second, third = 10_000_000_000_001, 10_000_000_000_002, 10_000_000_000_003
-	f := newFlight(batch{
+	f := s.flight(batch{
 		{op: take, base: first, detail: true, requests: []store.Request{limit("a", 2), limit("b", 1)}},
 		{op: take, base: second, requests: []store.Request{limit("b", 1), limit("a", 2)}},
 		{op: take, base: second, requests: []store.Request{limit("b", 1), limit("string", 1)}},

@@ -1,40 +1,51 @@
 package redisstore
 
 import (
-	"errors"
+	"context"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-var errResting = rediscall.ErrResting
+var _ store.Breaker = (*Store)(nil)
 
-// breaker keeps decisions from a server that does not decide.
-type breaker struct {
-	rediscall.Breaker
-	refusal *rediscall.Refusal
-}
+// Resting says whether a server is given a rest, in which calls that need it fail at once.
+func (s *Store) Resting() bool { return len(s.servers.Resting()) > 0 }
 
-func newBreaker() breaker { return breaker{rediscall.NewBreaker("redisstore"), new(rediscall.Refusal)} }
-
-// permit lets one call ask, whose end is to be reported, or fails where the server is at rest.
-func (b breaker) permit() (report func(error), err error) { return b.Permit() }
-
-// ask decides, or fails at once where the server is at rest.
-func (b breaker) ask(decide func() (verdict, error)) (verdict, error) {
-	report, err := b.permit()
-	if err != nil {
-		return verdict{}, err
+// server is the one that decides d, whose keys are of one group.
+func (s *Store) server(d *decision) *rediscall.Server {
+	key := ""
+	if len(d.requests) > 0 {
+		key = d.requests[0].Key
 	}
-	v, err := decide()
-	report(err)
-	return v, err
+	return s.servers.Of(key)
 }
 
-// resting says whether no call is to be sent.
-func (b breaker) resting() bool { return b.Resting() }
+// permit lets the flights of one call ask their servers, or fails where one of them is at rest: then none is asked. Those that ask the same
+// server have one pass, which the first of them to end reports.
+func permit(flights []*flight) error {
+	for i, f := range flights {
+		if f.pass = passOf(f.server, flights[:i]); f.pass != nil {
+			continue
+		}
+		pass, err := f.server.Permit()
+		if err != nil {
+			for _, earlier := range flights[:i] {
+				earlier.pass.Report(context.Canceled)
+			}
+			return err
+		}
+		f.pass = &pass
+	}
+	return nil
+}
 
-func classIs(err error, class store.Class) bool {
-	var failed *store.Error
-	return errors.As(err, &failed) && failed.Class == class
+// passOf returns the pass that one of the flights has for a server, nil if none has.
+func passOf(server *rediscall.Server, flights []*flight) *rediscall.Pass {
+	for _, f := range flights {
+		if f.server == server {
+			return f.pass
+		}
+	}
+	return nil
 }

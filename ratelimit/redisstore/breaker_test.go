@@ -3,10 +3,12 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -121,5 +123,122 @@ func TestBreakerKeepsFromRefusalsAndCallers(t *testing.T) {
 	proxy.Always(redistest.Pass)
 	if out := take(t, s, request(key, 100, 1)); !out.Allowed {
 		t.Error("a call is denied, want it allowed")
+	}
+}
+
+// shards are servers of which each decides some keys, through one client.
+type shards struct {
+	client redis.UniversalClient
+	ill    *redistest.Server // one of them, which freezes
+	nodes  []*redistest.Server
+	of     func(key string) string // the address of the server that decides on a key
+}
+
+// soon has a client find out soon that a server does not answer, and others not take one for such that is only slow.
+const soon = 2 * time.Second
+
+// masters are those of a Cluster, which nobody replaces in the time of a test.
+func masters(t *testing.T) shards {
+	cluster := redistest.StartCluster(t)
+	for _, n := range append(cluster.Masters[:3:3], cluster.Replicas...) {
+		admin := n.Client(t)
+		for _, option := range [][2]string{{"cluster-require-full-coverage", "no"}, {"cluster-node-timeout", "600000"}} {
+			if err := admin.ConfigSet(t.Context(), option[0], option[1]).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	client := cluster.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout, o.DialTimeout, o.DialerRetries = soon, soon, 1 })
+	return shards{client, cluster.Masters[0], cluster.Masters, func(key string) string { return masterOf(t, client, key) }}
+}
+
+// ring is one of three servers, which keeps its keys where they are.
+func ring(t *testing.T) shards {
+	all := shards{}
+	addrs := map[string]string{}
+	for i := range 3 {
+		server := redistest.Start(t)
+		addrs[fmt.Sprint(i)], all.nodes = server.Addr(), append(all.nodes, server)
+	}
+	client := redis.NewRing(&redis.RingOptions{
+		Addrs: addrs, HeartbeatFrequency: time.Hour, ReadTimeout: soon, DialTimeout: soon, DialerRetries: 1,
+	})
+	t.Cleanup(func() { client.Close() })
+	all.client, all.ill = client, all.nodes[0]
+	all.of = func(key string) string {
+		shard, err := client.GetShardClientForKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shard.Options().Addr
+	}
+	return all
+}
+
+// TestBreakerOfEachServer freezes one of the servers that share the keys: calls that the others decide are decided, all of them, and those
+// that only the frozen one could decide fail without asking it, in the words that name it. Once it is back, it decides again.
+func TestBreakerOfEachServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for name, start := range map[string]func(*testing.T) shards{"masters of a Cluster": masters, "shards of a Ring": ring} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := start(t)
+			s := newStore(t, all.client)
+			var ill, well []string
+			for i := 0; len(ill) < 60 || len(well) < 60; i++ {
+				key := fmt.Sprintf("rl:key=%d", i)
+				if all.of(key) == all.ill.Addr() {
+					ill = append(ill, key)
+				} else {
+					well = append(well, key)
+				}
+			}
+			var warm tally // a connection for each of those who call at once
+			everyone := func(calls *tally, keys []string, more ...string) {
+				var callers sync.WaitGroup
+				for _, key := range keys {
+					callers.Go(func() {
+						requests := []store.Request{request(key, 1000, 1)}
+						for _, other := range more {
+							requests = append(requests, request(other, 1000, 1))
+						}
+						calls.take(s, requests...)
+					})
+				}
+				callers.Wait()
+			}
+			everyone(&warm, well)
+			everyone(&warm, ill)
+			warm.wantDecided(t)
+
+			all.ill.Freeze(t)
+			var first tally
+			everyone(&first, ill[:10])
+			if got := first.allowed.Load(); got != 0 {
+				t.Errorf("a frozen server has decided %d calls", got)
+			}
+			var decided, refused, mixed tally
+			for range 3 {
+				var all sync.WaitGroup
+				all.Go(func() { everyone(&refused, ill) })
+				all.Go(func() { everyone(&decided, well) })
+				all.Go(func() { everyone(&mixed, well[:5], ill[0]) })
+				all.Wait()
+			}
+			decided.wantDecided(t)
+			t.Logf("%d calls of the others decided; of the frozen one: %v; of both: %v", decided.allowed.Load(), &refused, &mixed)
+			for _, calls := range []*tally{&refused, &mixed} {
+				if calls.allowed.Load() > 0 || calls.rest == nil || !strings.Contains(calls.rest.Error(), all.ill.Addr()) {
+					t.Errorf("calls that need the frozen server: %v, %v, want none allowed, and an error that it is not asked, with its name", calls, calls.rest)
+				}
+			}
+
+			all.ill.Resume(t)
+			for _, key := range ill[:3] {
+				decidesAgain(t, s, key)
+			}
+		})
 	}
 }

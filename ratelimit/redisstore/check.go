@@ -36,7 +36,7 @@ const checkTime = 2 * time.Second
 // Of the keys of requests it charges none. Under the prefix of each it charges a key of its own, such as
 // "rl:check", and gives that back. It lasts two seconds at most.
 func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Finding, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, checkTime, errBudget)
+	limited, cancel := context.WithTimeoutCause(ctx, checkTime, rediscall.ErrBudget)
 	defer cancel()
 	c := &check{store: s.patient(), budget: s.budget, keys: probes(requests)}
 	c.options()
@@ -56,7 +56,8 @@ func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Fi
 // patient is the store for a check: one that waits as long as the check does, and counts nothing that fails.
 func (s *Store) patient() *Store {
 	patient := *s
-	patient.budget, patient.breaker, patient.lane = checkTime, newBreaker(), nil
+	patient.budget, patient.lane = checkTime, nil
+	patient.reckon()
 	return &patient
 }
 

@@ -18,9 +18,6 @@ type meaning struct {
 // fail is err as the error of a call.
 func (m meaning) fail(err error) error { return rediscall.Fail("redisstore", m.class, err, m.mend) }
 
-// errBudget is the cause of a call that ends because its budget does.
-var errBudget = errors.New("no answer within the budget")
-
 // expired is the error of a call that ctx or its budget ended. With sent, the server may have executed it.
 func expired(ctx context.Context, sent bool) error {
 	if err := store.Ended(ctx); err != nil {
@@ -30,5 +27,10 @@ func expired(ctx context.Context, sent bool) error {
 	if sent {
 		class = store.Indeterminate
 	}
-	return meaning{class: class}.fail(errBudget)
+	return meaning{class: class}.fail(rediscall.ErrBudget)
+}
+
+func classIs(err error, class store.Class) bool {
+	var failed *store.Error
+	return errors.As(err, &failed) && failed.Class == class
 }

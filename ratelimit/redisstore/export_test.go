@@ -89,7 +89,7 @@ func Delays(s *Store, calls ...store.Request) ([]int64, error) {
 	for _, req := range calls {
 		b = append(b, decision{op: take, base: s.base(), requests: []store.Request{req}})
 	}
-	f := newFlight(b, false)
+	f := s.flight(b, false)
 	s.fly(context.Background(), f)
 	var delays []int64
 	for _, v := range f.verdicts {

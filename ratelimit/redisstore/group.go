@@ -62,15 +62,11 @@ func (d decision) part(g group) decision {
 // giveBackTimeout is how long a give-back is tried, which goes on after its call where it must.
 const giveBackTimeout = 10 * time.Second
 
-// reserve decides d in one script for each group, all at once. Unless all of them allow, it gives back what any of
+// reserve decides d by flights that are under way, one for each group. Unless all of them allow, it gives back what any of
 // them has charged, or may have: before it returns if the budget permits, afterwards if not.
 //
 // A denial by one is a denial, even where another cannot decide: the rules of that one are zero.
-func (s *Store) reserve(ctx, limited context.Context, d decision, groups []group) (verdict, error) {
-	flights := make([]*flight, len(groups))
-	for i, g := range groups {
-		flights[i] = s.launch(limited, batch{d.part(g)}, false)
-	}
+func (s *Store) reserve(ctx, limited context.Context, d decision, groups []group, flights []*flight) (verdict, error) {
 	verdicts := make([]verdict, len(groups))
 	errs := make([]error, len(groups))
 	for i, f := range flights {
@@ -205,7 +201,7 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 	}
 	d := f.batch[0]
 	d.op = giveBack
-	back := newFlight(batch{d}, !d.forgets())
+	back := s.flight(batch{d}, !d.forgets())
 	go func() {
 		defer close(back.done)
 		<-f.done

@@ -27,6 +27,7 @@ const (
 // Whoever comes to an empty lane goes at once. Nothing waits for company.
 type lane struct {
 	store  *Store
+	server *rediscall.Server
 	most   int  // decisions of a ride
 	prompt bool // the client heeds the ends of contexts
 
@@ -37,7 +38,7 @@ type lane struct {
 }
 
 func newLane(s *Store) *lane {
-	l := &lane{store: s, most: s.most}
+	l := &lane{store: s, server: s.servers.Of(""), most: s.most}
 	if c, ok := s.client.(*redis.Client); ok {
 		l.prompt = prompt(c.Options())
 	}
@@ -56,6 +57,7 @@ type rider struct {
 	ctx      context.Context
 	budget   time.Time // when it ends
 	deadline time.Time // when it or the context ends
+	answers  uint64    // that the server had given when the rider came
 
 	state  atomic.Int32
 	ride   *ride         // that it is on; under the lane's mu
@@ -101,10 +103,11 @@ func (r *rider) free() {
 
 // take decides one call.
 func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
-	if l.store.resting() {
-		return meaning{class: store.Unavailable}.fail(errResting)
+	if l.server.Resting() {
+		return l.server.Rest()
 	}
 	r := newRider(ctx, d, l.store.budget)
+	r.answers = l.server.Answers()
 	for alone := false; ; {
 		r.base = l.store.base()
 		v, err := l.decide(r, alone)
@@ -279,7 +282,8 @@ func (l *lane) follow() *ride {
 	return r
 }
 
-// leave tells the ride of a rider that has left. One that is overdue, or has lost all of its riders, no longer keeps others waiting.
+// leave tells the ride of a rider that has left. One that is overdue, or has lost all of its riders, no longer keeps others waiting. That
+// a rider is overdue says something of the server only where that has answered nobody since the rider came: else he has waited for others.
 func (l *lane) leave(r *rider, overdue bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,9 +295,9 @@ func (l *lane) leave(r *rider, overdue bool) {
 	if ride.aboard == 0 {
 		ride.span.end()
 	}
-	if overdue {
+	if overdue && l.server.Answers() == r.answers {
 		ride.report(errOverdue)
-	} else if ride.aboard == 0 {
+	} else if ride.aboard == 0 && !overdue {
 		ride.report(context.Canceled)
 	}
 	if overdue || ride.aboard == 0 {
@@ -302,7 +306,7 @@ func (l *lane) leave(r *rider, overdue bool) {
 }
 
 // errOverdue is what becomes of a ride that a caller's budget did not suffice for.
-var errOverdue = meaning{class: store.Indeterminate}.fail(errBudget)
+var errOverdue = meaning{class: store.Indeterminate}.fail(rediscall.ErrBudget)
 
 // ride is one call of the script on the decisions of several riders.
 type ride struct {
@@ -323,11 +327,11 @@ type ride struct {
 	driven bool // by its caller
 
 	// Under the lane's mu.
-	aboard    int         // riders that have not left
-	released  bool        // its place in the lane is another's
-	over      bool        // it has landed
-	late      bool        // its caller drives it and should have been back
-	reporting func(error) // tells the breaker; nil before it may, and once it has
+	aboard   int            // riders that have not left
+	released bool           // its place in the lane is another's
+	over     bool           // it has landed
+	late     bool           // its caller drives it and should have been back
+	pass     rediscall.Pass // by which it asks, once it may
 }
 
 // newRide makes a ride. None is used again: hooks of the client may keep its command, which knows it.
@@ -374,13 +378,13 @@ func (d *decision) units() int64 {
 // fly decides for all riders that do not leave before.
 func (r *ride) fly() {
 	s := r.lane.store
-	report, err := s.permit()
+	pass, err := r.lane.server.Permit()
 	if err != nil {
 		r.land(nil, err)
 		return
 	}
 	r.lane.mu.Lock()
-	r.reporting = report
+	r.pass = pass
 	r.lane.mu.Unlock()
 	r.call.Package, r.call.Client, r.call.Cargo, r.call.Refusal = "redisstore", s.client, r, s.refusal
 	r.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
@@ -391,7 +395,7 @@ func (r *ride) fly() {
 		verdicts, err = r.decode(reply)
 	}
 	r.lane.mu.Lock()
-	r.report(err)
+	r.landed(err)
 	r.lane.mu.Unlock()
 	r.land(verdicts, err)
 }
@@ -404,13 +408,16 @@ func (r *ride) decode(reply []int64) ([]verdict, error) {
 	return r.batch.decode(reply)
 }
 
-// report tells the breaker what became of the ride, the first time. The lane's mu is held.
-func (r *ride) report(err error) {
-	if r.reporting != nil {
-		r.reporting(err)
-		r.reporting = nil
+// landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that. The lane's mu is held.
+func (r *ride) landed(err error) {
+	if err != nil && r.aboard == 0 {
+		err = context.Canceled
 	}
+	r.report(err)
 }
+
+// report tells the breaker what became of the ride, the first time. The lane's mu is held.
+func (r *ride) report(err error) { r.pass.Report(err) }
 
 // Load returns the words that decide for those who have not left.
 func (r *ride) Load() []any {

@@ -43,6 +43,8 @@ var mutations = []mutation{
 		`return errors.As(f.err, &lost) && lost.Class == store.Indeterminate`, `return false && errors.As(f.err, &lost)`, ".", "TestLostReservation"},
 	{"no breaker",
 		`return c.ConsecutiveFailures >= trip`, `return false`, ".", "TestBreaker"},
+	{"one breaker for all servers of a client",
+		`if s.alone.met.Load() {`, `if false {`, ".", "TestBreakerOfEachServer"},
 	{"NOPERM is taken for a server that is down",
 		`{"NOPERM", meaning{store.Misconfigured, giveUp, grant}}`, `{"NOPERM", meaning{store.Unavailable, giveUp, grant}}`, ".", "TestPermissions"},
 	{"a refusal is open, as its limit's onfail says of a server that is down",

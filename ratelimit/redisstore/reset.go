@@ -3,11 +3,12 @@ package redisstore
 import (
 	"context"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // Reset forgets what the keys of requests have counted. It is sent again while it is not known whether the server has done it, as far as
-// the budget and ctx permit, and fails at once where [Store.Take] would not ask. Keys that lie in several places are
+// the budget and ctx permit, and fails at once where a server is at rest. Keys that lie in several places are
 // reset one after the other.
 func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	if err := validate(requests); err != nil {
@@ -26,13 +27,12 @@ func (s *Store) each(ctx context.Context, d decision, mayRepeat bool, said func(
 	if ctx.Err() != nil {
 		return expired(ctx, false)
 	}
-	if s.resting() {
-		return meaning{class: store.Unavailable}.fail(errResting)
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
+	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
 	defer cancel()
 	for _, g := range s.groups(d.requests) {
-		v, err := s.launch(limited, batch{d.part(g)}, mayRepeat).wait(ctx, limited)
+		f := s.flight(batch{d.part(g)}, mayRepeat)
+		s.launchUnlessResting(limited, f)
+		v, err := f.wait(ctx, limited)
 		if err != nil {
 			return err
 		}

@@ -9,27 +9,38 @@ import (
 
 // flight is a batch on its way to the server and back. Its verdicts and err are valid once done is closed.
 type flight struct {
-	batch batch
-	call  rediscall.Call
+	batch  batch
+	server *rediscall.Server
+	pass   *rediscall.Pass // by which it asks; nil if it needs none
+	call   rediscall.Call
 
 	done     chan struct{}
 	verdicts []verdict
 	err      error // a [store.Error]
 }
 
-func newFlight(b batch, mayRepeat bool) *flight {
-	return &flight{batch: b, call: rediscall.Call{MayRepeat: mayRepeat}, done: make(chan struct{})}
+// flight makes a flight of a batch whose keys are of one group.
+func (s *Store) flight(b batch, mayRepeat bool) *flight {
+	return &flight{batch: b, server: s.server(&b[0]), call: rediscall.Call{MayRepeat: mayRepeat}, done: make(chan struct{})}
 }
 
 // launch sends the batch in a goroutine that ends when the client returns, at the latest after the client's own
 // timeouts. ctx is the client's; it does not end the wait for a reply.
-func (s *Store) launch(ctx context.Context, b batch, mayRepeat bool) *flight {
-	f := newFlight(b, mayRepeat)
+func (s *Store) launch(ctx context.Context, f *flight) {
 	go func() {
 		defer close(f.done)
 		s.fly(ctx, f)
 	}()
-	return f
+}
+
+// launchUnlessResting launches a flight that needs no pass, and fails it where its server is at rest.
+func (s *Store) launchUnlessResting(ctx context.Context, f *flight) {
+	if f.server.Resting() {
+		f.err = f.server.Rest()
+		close(f.done)
+		return
+	}
+	s.launch(ctx, f)
 }
 
 // fly sends f's batch and reads the answer.
@@ -38,7 +49,7 @@ func (s *Store) fly(ctx context.Context, f *flight) {
 	if err == nil {
 		f.verdicts, err = f.batch.decode(reply)
 	}
-	f.err = err
+	f.err = f.server.At(err)
 }
 
 // landed says whether f has its verdicts or its error.
@@ -54,20 +65,33 @@ func (f *flight) landed() bool {
 // wait returns the verdict of a flight of one decision, or an error once limited, which is ctx within the budget,
 // is done. What has not been sent by then never is.
 func (f *flight) wait(ctx, limited context.Context) (verdict, error) {
+	v, err := f.end(ctx, limited)
+	if f.pass != nil {
+		f.pass.Report(err)
+	}
+	return v, err
+}
+
+func (f *flight) end(ctx, limited context.Context) (verdict, error) {
 	select {
 	case <-f.done:
 	case <-limited.Done():
 		if !f.landed() {
-			return verdict{}, expired(ctx, !f.call.Abandon())
+			return verdict{}, f.expired(ctx)
 		}
 	}
 	if f.err == nil {
 		return f.verdicts[0], nil
 	}
 	if limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
-		return verdict{}, expired(ctx, !f.call.Abandon())
+		return verdict{}, f.expired(ctx)
 	}
 	return verdict{}, f.err
+}
+
+// expired is the error of a flight that ctx or its budget ended.
+func (f *flight) expired(ctx context.Context) error {
+	return f.server.At(expired(ctx, !f.call.Abandon()))
 }
 
 // send sends a flight's batch until it is executed, or may have been.

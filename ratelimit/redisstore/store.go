@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
@@ -23,7 +24,9 @@ type Store struct {
 	base   func() uint64               // names an admission
 	most   int                         // decisions of one call of the script
 	lane   *lane                       // batches the decisions of callers; nil where each goes alone
-	breaker
+
+	servers *rediscall.Servers
+	refusal *rediscall.Refusal
 
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
 }
@@ -41,12 +44,11 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		budget: DefaultBudget,
 		most:   DefaultBatching,
 		base:   randomBase,
-
-		breaker: newBreaker(),
 	}
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
 	}
+	s.reckon()
 	switch client.(type) {
 	case *redis.ClusterClient:
 		s.group = func(key string, _ int) int { return slot(key) }
@@ -64,6 +66,11 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
+// reckon begins to take note of how the servers do.
+func (s *Store) reckon() {
+	s.servers, s.refusal = rediscall.NewServers("redisstore", s.client), new(rediscall.Refusal)
+}
+
 // A base has 14 digits, so that the member of an admission of cost 1 is an integer of few bytes, and up to 9,223
 // units of an admission have members that are integers of 64 bits.
 const (
@@ -74,8 +81,8 @@ const (
 func randomBase() uint64 { return minBase + rand.Uint64N(maxBase-minBase) }
 
 // Take decides one call, in one script where the keys permit it. It returns within the budget, or once ctx is done.
-// Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that the server has not decided, it is not
-// asked for 250 ms, and then by one call at a time until it decides again: until then calls fail at once as [store.Unavailable].
+// Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that a server has not decided, it is not
+// asked for 250 ms, and then by one call at a time until it decides again: until then calls that need it fail at once as [store.Unavailable].
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if err := validate(requests); err != nil {
 		return misconfigured(err)
@@ -91,11 +98,11 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	if s.lane != nil {
 		return s.lane.take(ctx, d, out)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
+	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
 	defer cancel()
 	for {
 		d.base = s.base()
-		v, err := s.ask(func() (verdict, error) { return s.decide(ctx, limited, d) })
+		v, err := s.decide(ctx, limited, d)
 		if err != nil {
 			return err
 		}
@@ -108,11 +115,24 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 
 // decide decides d, split where its keys are of several groups. limited is ctx within the budget.
 func (s *Store) decide(ctx, limited context.Context, d decision) (verdict, error) {
-	if groups := s.split(d.requests); groups != nil {
-		return s.reserve(ctx, limited, d, groups)
+	groups := s.split(d.requests)
+	var flights []*flight
+	for _, g := range groups {
+		flights = append(flights, s.flight(batch{d.part(g)}, false))
 	}
-	f := s.launch(limited, batch{d}, false)
-	return f.wait(ctx, limited)
+	if groups == nil {
+		flights = []*flight{s.flight(batch{d}, false)}
+	}
+	if err := permit(flights); err != nil {
+		return verdict{}, err
+	}
+	for _, f := range flights {
+		s.launch(limited, f)
+	}
+	if groups == nil {
+		return flights[0].wait(ctx, limited)
+	}
+	return s.reserve(ctx, limited, d, groups, flights)
 }
 
 // answer writes a verdict as the store's answer, in the memory that out has.
@@ -159,21 +179,19 @@ func (d *decision) delay(answers []store.RuleOutcome, delays []int64) {
 }
 
 // GiveBack returns what receipt charged, even where ctx is done. It may be called again after an error, and returns
-// within the budget; it fails at once where [Store.Take] would not ask. What a sliding log has recorded can be given back any number of times; of other limits, a receipt is used once,
+// within the budget; what lies at a server that is at rest fails at once. What a sliding log has recorded can be given back any number of times; of other limits, a receipt is used once,
 // and again only where the server surely has not heard of it.
 func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	if receipt.ID == 0 {
 		return nil
 	}
-	if s.resting() {
-		return meaning{class: store.Unavailable}.fail(errResting)
-	}
 	ctx = context.WithoutCancel(ctx)
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, errBudget)
+	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
 	defer cancel()
 	parts := s.returns(receipt)
 	for i := range parts {
-		parts[i].flight = s.launch(limited, batch{parts[i].decision}, !parts[i].forgets() && !receipt.Partial)
+		parts[i].flight = s.flight(batch{parts[i].decision}, !parts[i].forgets() && !receipt.Partial)
+		s.launchUnlessResting(limited, parts[i].flight)
 	}
 	var first error
 	for i := range parts {
@@ -204,7 +222,7 @@ type returning struct {
 func (s *Store) returns(receipt store.Receipt) []returning {
 	var parts []returning
 	for _, g := range s.groups(receipt.Requests) {
-		part := returning{decision: decision{op: giveBack, base: receipt.ID}}
+		part := returning{decision: decision{op: giveBack, base: receipt.ID, first: receipt.First}}
 		for _, i := range g {
 			req := receipt.Requests[i]
 			if req.Cost == 0 {

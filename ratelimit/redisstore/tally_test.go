@@ -20,6 +20,7 @@ type tally struct {
 
 	mu   sync.Mutex
 	err  error           // of the latest call that was sent and failed
+	rest error           // of the latest call that was not, for its server is at rest
 	took []time.Duration // by each
 }
 
@@ -35,9 +36,13 @@ func (c *tally) take(s store.Store, requests ...store.Request) error {
 }
 
 func (c *tally) count(allowed bool, err error) {
-	if err != nil && !strings.Contains(err.Error(), "not asked") {
+	if err != nil {
 		c.mu.Lock()
-		c.err = err
+		if strings.Contains(err.Error(), "not asked") {
+			c.rest = err
+		} else {
+			c.err = err
+		}
 		c.mu.Unlock()
 	}
 	switch {

@@ -1,11 +1,13 @@
 package rediscall
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -19,73 +21,100 @@ const (
 	rest = 250 * time.Millisecond
 )
 
-// ErrResting is the cause of a call that is not sent because those before it failed.
-var ErrResting = errors.New("the server has not decided the last calls, and is not asked for a moment")
+var (
+	// ErrResting is the cause of a call that is not sent because those before it failed.
+	ErrResting = errors.New("the server has not decided the last calls, and is not asked for a moment")
+	// ErrBudget is the cause of a call that ends because its budget does.
+	ErrBudget = errors.New("no answer within the budget")
+)
 
-// Breaker keeps calls from a server that does not decide, where each would wait for its budget in vain. It is safe for concurrent
-// use. The zero Breaker is not valid; [NewBreaker] makes one.
-type Breaker struct {
-	pkg string // whose errors its errors are
-	*pulse
-}
-
-// pulse is what a breaker knows of its server.
-type pulse struct {
+// breaker is what is known of how a server does.
+type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
-	telling sync.Mutex  // held while the circuit is told of a call
-	ailing  atomic.Bool // the circuit is not closed, or the last call that it was told of has failed
-	glance  func(error) // the method of that name
+	telling sync.Mutex    // held while the circuit is told of a call
+	ailing  atomic.Bool   // the circuit is not closed, or the last call that it was told of has failed
+	answers atomic.Uint64 // calls that were decided in time
 }
 
-// NewBreaker returns the breaker of a package's calls, before the first of them.
-func NewBreaker(pkg string) Breaker {
-	p := &pulse{circuit: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+func newBreaker() breaker {
+	return breaker{circuit: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      rest,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		IsSuccessful: func(err error) bool { return err == nil || refuses(err) },
-		IsExcluded:   func(err error) bool { return err != nil && !errors.As(err, new(*store.Error)) },
+		IsExcluded:   func(err error) bool { return err != nil && !tells(err) },
 	})}
-	p.glance = p.glanceAt
-	return Breaker{pkg, p}
 }
 
-// Permit lets one call ask, whose end is to be reported, or fails where the server is at rest. What a server refuses is as
-// good as what it decides: it answers. A caller who goes away says nothing of the server.
-func (b Breaker) Permit() (report func(error), err error) {
-	if !b.ailing.Load() {
-		return b.glance, nil
-	}
-	circuit, err := b.circuit.Allow()
-	if err != nil {
-		return nil, b.Rest()
-	}
-	return func(err error) { b.tell(circuit, err) }, nil
-}
-
-// glanceAt is told how a call ended that began while the server did well. The circuit need not know of the many that succeed.
-func (p *pulse) glanceAt(err error) {
-	if err == nil && !p.ailing.Load() || p.circuit.State() != gobreaker.StateClosed {
-		return
-	}
-	if report, refused := p.circuit.Allow(); refused == nil {
-		p.tell(report, err)
-	}
-}
-
-func (p *pulse) tell(report func(error), err error) {
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	report(err)
-	p.ailing.Store(p.circuit.State() != gobreaker.StateClosed || p.circuit.Counts().ConsecutiveFailures > 0)
-}
-
-// Resting says whether no call is to be sent.
-func (b Breaker) Resting() bool { return b.ailing.Load() && b.circuit.State() == gobreaker.StateOpen }
-
-// Rest is the error of a call that is not sent because the server is at rest.
-func (b Breaker) Rest() error { return Fail(b.pkg, store.Unavailable, ErrResting, "") }
-
+// refuses says whether an error is that of a server which answers, and wants somebody to mend something.
 func refuses(err error) bool {
 	var failed *store.Error
 	return errors.As(err, &failed) && failed.Class == store.Misconfigured
 }
+
+// tells says whether an error says anything of the server: not that a caller has gone away, nor how one of the slots of a Cluster is.
+func tells(err error) bool {
+	ofSlot := redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "CLUSTERDOWN Hash slot not served")
+	return errors.As(err, new(*store.Error)) && !ofSlot
+}
+
+// Pass lets one call ask a server. The zero Pass lets none, and its Report does nothing.
+type Pass struct {
+	server  *Server
+	circuit func(error) // nil where the call begins while the server does well
+	answers uint64      // that the server had given when the call began
+}
+
+// Permit lets one call ask, whose end is to be reported, or fails where the server is at rest.
+func (s *Server) Permit() (Pass, error) {
+	p := Pass{server: s, answers: s.Answers()}
+	if !s.ailing.Load() {
+		return p, nil
+	}
+	circuit, err := s.circuit.Allow()
+	if err != nil {
+		return Pass{}, s.Rest()
+	}
+	p.circuit = circuit
+	return p, nil
+}
+
+// Report says how the call ended, the first time. What a server refuses is as good as what it decides: it answers. A caller who
+// goes away says nothing of the server, nor does a budget that has ended while the server answered others: then more was asked of the
+// client than it has connections for.
+func (p *Pass) Report(err error) {
+	s := p.server
+	if s == nil {
+		return
+	}
+	p.server = nil
+	switch {
+	case err == nil:
+		s.answered()
+	case errors.Is(err, ErrBudget) && s.Answers() != p.answers:
+		err = context.Canceled
+	}
+	if p.circuit != nil {
+		s.tell(p.circuit, err)
+		return
+	}
+	// The circuit need not know of the many that succeed.
+	if err == nil && !s.ailing.Load() || s.circuit.State() != gobreaker.StateClosed {
+		return
+	}
+	if circuit, refused := s.circuit.Allow(); refused == nil {
+		s.tell(circuit, err)
+	}
+}
+
+func (b *breaker) tell(circuit func(error), err error) {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	circuit(err)
+	b.ailing.Store(b.circuit.State() != gobreaker.StateClosed || b.circuit.Counts().ConsecutiveFailures > 0)
+}
+
+// Answers is how many calls the server has decided before their budget ended, as they were reported.
+func (b *breaker) Answers() uint64 { return b.answers.Load() }
+
+// Resting says whether no call is to be sent.
+func (b *breaker) Resting() bool { return b.ailing.Load() && b.circuit.State() == gobreaker.StateOpen }

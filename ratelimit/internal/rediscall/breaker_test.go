@@ -3,7 +3,13 @@ package rediscall
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
@@ -11,9 +17,13 @@ import (
 // ends are how calls end, by a letter each.
 var ends = map[rune]error{
 	's': nil, // decided
-	'f': &store.Error{Class: store.Unavailable, Err: errors.New("no answer")},
-	'r': &store.Error{Class: store.Misconfigured, Err: errors.New("refused")},
+	'f': Fail("here", store.Unavailable, errors.New("no answer"), ""),
+	'b': Fail("here", store.Indeterminate, ErrBudget, ""),
+	'r': Fail("here", store.Misconfigured, errors.New("refused"), ""),
 	'c': context.Canceled, // the caller has gone away
+	't': Fail("here", store.Unavailable, reply("TRYAGAIN Multiple keys request during rehashing of slot"), ""),
+	'd': Fail("here", store.Unavailable, reply("CLUSTERDOWN Hash slot not served"), ""),
+	'D': Fail("here", store.Unavailable, reply("CLUSTERDOWN The cluster is down"), ""),
 }
 
 // TestBreakerCountsInARow holds that five failures in a row let the server rest, whether the calls came one after the other or had all
@@ -30,38 +40,135 @@ func TestBreakerCountsInARow(t *testing.T) {
 		"ccccc":      false,
 		"rrrrrr":     false,
 		"ffffsfffff": true,
+		"bbbbb":      true,
+		"tttttddddd": false,
+		"ffffdf":     true,
+		"DDDDD":      true,
 	} {
 		t.Run(calls, func(t *testing.T) {
-			one := NewBreaker("rediscall")
+			one := NewServers("rediscall", nil).Of("")
 			for _, end := range calls {
-				report, err := one.Permit()
+				pass, err := one.Permit()
 				if err != nil {
 					t.Fatalf("Permit = %v before the fifth failure in a row", err)
 				}
-				report(ends[end])
+				pass.Report(ends[end])
 			}
 			wantRest(t, "one after the other", one, want)
 
-			all := NewBreaker("rediscall")
-			var reports []func(error)
-			for range calls {
-				report, err := all.Permit()
-				if err != nil {
+			all := NewServers("rediscall", nil).Of("")
+			passes := make([]Pass, len(calls))
+			for i := range passes {
+				var err error
+				if passes[i], err = all.Permit(); err != nil {
 					t.Fatal(err)
 				}
-				reports = append(reports, report)
 			}
 			for i, end := range calls {
-				reports[i](ends[end])
+				passes[i].Report(ends[end])
 			}
 			wantRest(t, "all at once", all, want)
 		})
 	}
 }
 
-func wantRest(t *testing.T, how string, b Breaker, want bool) {
+func wantRest(t *testing.T, how string, s *Server, want bool) {
 	t.Helper()
-	if got := b.Resting(); got != want {
+	if got := s.Resting(); got != want {
 		t.Errorf("%s: Resting() = %v, want %v", how, got, want)
 	}
+	if _, err := s.Permit(); errors.Is(err, ErrResting) != want {
+		t.Errorf("%s: Permit() = %v, want that the server rests: %v", how, err, want)
+	}
+}
+
+// TestBudgetsThatEndBehindOthers holds that calls whose budgets end while the server decides others' do not let it rest, and those that
+// end while it decides nobody's do.
+func TestBudgetsThatEndBehindOthers(t *testing.T) {
+	s := NewServers("rediscall", nil).Of("")
+	begin := func() []Pass {
+		passes := make([]Pass, 10)
+		for i := range passes {
+			passes[i], _ = s.Permit()
+		}
+		return passes
+	}
+	waiting := begin()
+	decided, _ := s.Permit()
+	decided.Report(nil)
+	for i := range waiting {
+		waiting[i].Report(ends['b'])
+	}
+	wantRest(t, "behind one that was decided", s, false)
+
+	late, _ := s.Permit()
+	for _, p := range begin() {
+		p.Report(ends['b'])
+	}
+	late.Report(nil)
+	wantRest(t, "before one that was decided too late", s, true)
+}
+
+// TestPassReportsOnce holds that only the first report of a call counts.
+func TestPassReportsOnce(t *testing.T) {
+	s := NewServers("rediscall", nil).Of("")
+	pass, _ := s.Permit()
+	for range 10 {
+		pass.Report(ends['f'])
+	}
+	wantRest(t, "one call that failed", s, false)
+	(&Pass{}).Report(ends['f'])
+}
+
+// known returns servers whose client has learnt that each key is at a server of its name.
+func known(t *testing.T) *Servers {
+	s := NewServers("rediscall", nil)
+	s.named = func(key string) string { return key }
+	if first := s.Of("a"); first != s.Of("b") {
+		t.Fatal("servers are told apart before the client knows them")
+	}
+	pass, _ := s.Of("a").Permit()
+	pass.Report(nil)
+	if s.Of("a") == s.Of("b") {
+		t.Fatal("servers are not told apart once the client knows them")
+	}
+	return s
+}
+
+// TestOneServerRests holds that the others are asked, and that the error of the one names it.
+func TestOneServerRests(t *testing.T) {
+	s := known(t)
+	for range trip {
+		pass, _ := s.Of("one:1").Permit()
+		pass.Report(ends['f'])
+	}
+	wantRest(t, "the one that failed", s.Of("one:1"), true)
+	wantRest(t, "another", s.Of("two:2"), false)
+	if got := s.Resting(); !slices.Equal(got, []string{"one:1"}) {
+		t.Errorf("Resting() = %q, want one:1", got)
+	}
+	_, err := s.Of("one:1").Permit()
+	want := "unavailable: server one:1: rediscall: the server has not decided the last calls, and is not asked for a moment"
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("the error of the one: %s", diff)
+	}
+}
+
+// TestServersAreForgotten holds that of servers which come and go only those stay known that were asked in the last minutes, and that what
+// is known of the others stays.
+func TestServersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := known(t)
+		stays := s.Of("stays")
+		for i := range 10_000 {
+			s.Of(fmt.Sprint("goes ", i))
+			if s.Of("stays") != stays {
+				t.Fatal("a server that is asked all the time is forgotten")
+			}
+			time.Sleep(time.Second)
+		}
+		if n, want := len(*s.known.Load()), 3*int(sweep/time.Second); n > want {
+			t.Errorf("%d servers are known, want at most those %d of the last minutes", n, want)
+		}
+	})
 }

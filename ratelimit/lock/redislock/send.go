@@ -25,7 +25,7 @@ type flight struct {
 }
 
 // errBudget is the error of a call that ends because its budget does.
-var errBudget = errors.New("no answer within the budget")
+var errBudget = rediscall.ErrBudget
 
 // launch sends a script. It does so in a goroutine, which ends when the client returns, at the latest after the client's own
 // timeouts, unless the client can be told the budget, which spares a lone caller a third of his time.

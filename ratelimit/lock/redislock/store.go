@@ -26,7 +26,7 @@ type Store struct {
 	inbox             inbox
 	keyring           keyring
 	terms             terms
-	breaker           rediscall.Breaker
+	servers           *rediscall.Servers
 
 	behind sync.WaitGroup // what goes on after its call
 }
@@ -49,7 +49,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		semaphores: newScripts(semaphores),
 		budget:     DefaultBudget,
 		prefix:     DefaultPrefix,
-		breaker:    rediscall.NewBreaker("redislock"),
+		servers:    rediscall.NewServers("redislock", client),
 	}
 	for _, o := range opts {
 		if err := o.apply(s); err != nil {
@@ -83,23 +83,27 @@ func (s *Store) scriptsOf(c lock.Claim) *scripts {
 }
 
 // Acquire returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
-// that is known. After five acquisitions in a row that the server has not decided, it is not asked for 250 ms, and then by one at a time until it
-// decides again: until then Acquire fails at once as [store.Unavailable].
+// that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
+// decides again: until then Acquire of its names fails at once as [store.Unavailable].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 	if err := s.check(ctx, c); err != nil {
 		return lock.Answer{}, err
 	}
-	report, err := s.breaker.Permit()
+	k := s.keys(c)
+	server := s.server(k)
+	pass, err := server.Permit()
 	if err != nil {
 		return lock.Answer{}, err
 	}
-	a, err := s.acquire(ctx, c)
-	report(err)
-	return a, err
+	a, err := s.acquire(ctx, c, k)
+	pass.Report(err)
+	return a, server.At(err)
 }
 
-func (s *Store) acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
-	k := s.keys(c)
+// server is the one that has the keys, which all lie in one slot.
+func (s *Store) server(k *keys) *rediscall.Server { return s.servers.Of(k.held.(string)) }
+
+func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys) (lock.Answer, error) {
 	var words []any
 	switch {
 	case c.Limit > 0:
@@ -190,9 +194,9 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 // A lock's hold is ended by one command without a script. The script follows where that tells of somebody who waits,
 // or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
-	if s.breaker.Resting() {
+	if server := s.server(s.keys(c)); server.Resting() {
 		s.behind.Go(func() { s.release(context.WithoutCancel(ctx), c) })
-		return false, s.breaker.Rest()
+		return false, server.Rest()
 	}
 	if c.Limit > 0 || c.Waiter != "" {
 		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)...))

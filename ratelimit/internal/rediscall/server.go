@@ -1,0 +1,142 @@
+package rediscall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Servers are those that a package asks through one client: of each, how it does. Calls are kept from one that does not decide, where each
+// would wait for its budget in vain, and from no other. They are safe for concurrent use. The zero Servers is not valid;
+// [NewServers] makes one.
+type Servers struct {
+	pkg   string                  // whose errors theirs are
+	named func(key string) string // the name of the server that decides on a key, by what the client knows
+	alone *Server                 // the only one of the client, or all of them as long as none has decided
+
+	known atomic.Pointer[map[string]*Server] // by name; what it points to is never changed
+	mu    sync.Mutex                         // held while known becomes another
+	swept time.Time                          // when known was last rid of those that nobody asks
+}
+
+// Server is one of [Servers].
+type Server struct {
+	breaker
+	name    string // its address; empty if the client knows of no other
+	servers *Servers
+	met     atomic.Bool // it has decided
+	asked   atomic.Bool // somebody wanted it since the latest sweep
+}
+
+// NewServers returns the servers of a package's calls, before the first of them.
+func NewServers(pkg string, client redis.UniversalClient) *Servers {
+	s := &Servers{pkg: pkg, named: namer(client), swept: time.Now()}
+	s.alone = s.server("")
+	s.known.Store(&map[string]*Server{})
+	return s
+}
+
+// namer returns what names the server that a client asks about a key: a master of a Cluster, or a shard of a Ring, by its address. Every other client
+// has one server at a time, wherever that is.
+func namer(client redis.UniversalClient) func(key string) string {
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		return func(key string) string { return addr(client.MasterForKey(context.Background(), key)) }
+	case *redis.Ring:
+		return func(key string) string { return addr(client.GetShardClientForKey(key)) }
+	}
+	return func(string) string { return "" }
+}
+
+func addr(c *redis.Client, err error) string {
+	if err != nil {
+		return ""
+	}
+	return c.Options().Addr
+}
+
+func (s *Servers) server(name string) *Server {
+	return &Server{breaker: newBreaker(), name: name, servers: s}
+}
+
+// Of returns the server that decides on a key now. It asks nobody: until a call has been decided, and the client knows which server has
+// which key, one Server stands for all.
+func (s *Servers) Of(key string) *Server {
+	name := ""
+	if s.alone.met.Load() {
+		name = s.named(key)
+	}
+	if name == "" {
+		return s.alone
+	}
+	of := (*s.known.Load())[name]
+	if of == nil {
+		of = s.add(name)
+	}
+	if !of.asked.Load() {
+		of.asked.Store(true)
+	}
+	return of
+}
+
+// sweep is how often those are forgotten that nobody has asked since the time before.
+const sweep = time.Minute
+
+// add makes a server known. Servers that have left are forgotten then, as clients forget them, too.
+func (s *Servers) add(name string) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := maps.Clone(*s.known.Load())
+	if now := time.Now(); now.Sub(s.swept) > sweep {
+		s.swept = now
+		maps.DeleteFunc(known, func(_ string, of *Server) bool { return !of.asked.Swap(false) })
+	}
+	if known[name] == nil {
+		known[name] = s.server(name)
+	}
+	s.known.Store(&known)
+	return known[name]
+}
+
+// Resting are the names of those at rest, in order: an empty one stands for the only server.
+func (s *Servers) Resting() (names []string) {
+	if s.alone.Resting() {
+		names = append(names, "")
+	}
+	for name, of := range *s.known.Load() {
+		if of.Resting() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// answered takes note of a call that was decided in time.
+func (s *Server) answered() {
+	s.answers.Add(1)
+	if all := s.servers.alone; !all.met.Load() {
+		all.met.Store(true)
+	}
+}
+
+// Rest is the error of a call that is not sent because the server is at rest.
+func (s *Server) Rest() error { return s.At(Fail(s.servers.pkg, store.Unavailable, ErrResting, "")) }
+
+// At is err, of a call that the server was asked, with the name of the server where there are several.
+func (s *Server) At(err error) error {
+	var failed *store.Error
+	if s.name == "" || !errors.As(err, &failed) {
+		return err
+	}
+	return &store.Error{Class: failed.Class, Err: fmt.Errorf("server %s: %w", s.name, failed.Err)}
+}
