@@ -97,9 +97,7 @@ func (b *intervalBucket) giveBack(now int64, req *store.Request, a admission) {
 // grant fills the buckets.
 func (b *intervalBucket) grant(now int64, req *store.Request, n int64) {
 	for _, rule := range req.Rules {
-		if g := b.of(now, rule); g.full > now {
-			b.fill(now, g, min(n, req.Capacity(rule)))
-		}
+		b.fill(now, b.of(now, rule), min(n, req.Capacity(rule)))
 	}
 }
 

@@ -88,11 +88,13 @@ func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
 
 // grant removes the newest units.
 func (l *slidingLog) grant(_ int64, _ *store.Request, n int64) {
-	for last := len(l.admissions) - 1; last >= 0 && n > 0; last-- {
-		units := min(n, l.admissions[last].cost)
+	for n > 0 && len(l.admissions) > 0 {
+		newest := len(l.admissions) - 1
+		a := &l.admissions[newest]
+		units := min(n, a.cost)
 		n -= units
-		if l.admissions[last].cost -= units; l.admissions[last].cost == 0 {
-			l.admissions = l.admissions[:last]
+		if a.cost -= units; a.cost == 0 {
+			l.admissions = l.admissions[:newest]
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestSlidingWindowStaysSmall(t *testing.T) {
 	req := &store.Request{Algorithm: rules.SlidingWindow, Segments: 4, Rules: []rules.Rule{{Count: 1000, Window: time.Second}}, Cost: 1}
 	var w slidingWindow
-	for now := int64(0); now < 100_000_000; now += 90_001 {
+	for now := int64(0); now < 100_000_000; now += 62_500 {
 		w.charge(now, req, admission{at: now, cost: 1})
 		if n := len(w.windows[0].units); n > 5 || len(w.windows) > 1 {
 			t.Fatalf("at %dµs there are %d rules with %d sub-windows, want 1 with at most 5", now, len(w.windows), n)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,6 +134,22 @@ func testGrantUnderConcurrency(t *testing.T, s Subject) {
 		})
 		if left := s.remaining(t, req)[0]; allowed.Load() != granted-left {
 			t.Errorf("%d calls allowed, and %d remaining, once %d are granted to a limit that was used up, want %d", allowed.Load(), left, granted, granted-left)
+		}
+	})(t, s)
+}
+
+// What has come back by itself in one rule is not granted once more, and a clock that is set back finds it there.
+func testGrantOfWhatIsBack(t *testing.T, s Subject) {
+	forEach(func(t *testing.T, s Subject, v variant) {
+		req := v.request(t, s, "grant of what is back", 1, rules.Rule{Count: 5, Window: time.Second}, yearly(50))
+		s.take(t, req)
+		s.Clock.Move(3 * time.Second)
+		if err := s.Store.Grant(context.Background(), []store.Request{req}); err != nil {
+			t.Fatalf("Grant: %v", err)
+		}
+		s.Clock.Move(-time.Second)
+		if left := s.remaining(t, req); !slices.Equal(left, []int64{5, 50}) {
+			t.Errorf("remaining a second before the grant = %v, want [5 50]", left)
 		}
 	})(t, s)
 }

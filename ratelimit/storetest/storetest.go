@@ -74,6 +74,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"GrantGivesRoom", true, pasts(lawGrant)},
 		{"GrantIsToGiveBackTheLast", true, scenes(lawGrantLast)},
 		{"GrantUnderConcurrency", false, testGrantUnderConcurrency},
+		{"GrantOfWhatIsBack", true, testGrantOfWhatIsBack},
 		{"GrantOfSeveral", false, testGrantOfSeveral},
 		{"GrantRefuses", false, testGrantRefuses},
 		{"PeekSaysWhatTakeWould", true, scenes(lawPeek)},
