@@ -1,6 +1,6 @@
 // Package httplimit joins limited services and net/http.
 //
-// It does not limit by itself: the limits stand over the methods that handlers call. [Identify] puts who is calling into the
+// The limits stand over the methods that handlers call. [Identify] puts who is calling into the
 // request's context, where limits by ip and by user look, and [WriteError] turns the error of a limited call into an answer:
 //
 //	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
@@ -16,6 +16,11 @@
 // [Headers] is for clients that are to know what is left before they are denied. Both it and Identify return a
 // func(http.Handler) http.Handler, as routers such as chi take it. The program examples/routers has them under net/http, chi, gin and
 // echo, with the users and the errors of each.
+//
+// # Routes
+//
+// [Limit] is for what no method stands behind, such as a route that a proxy serves: it limits the requests themselves, by a guard of a
+// policy that the program writes, and holds what a concurrency or a lock gives until the handler returns.
 //
 // # Addresses
 //

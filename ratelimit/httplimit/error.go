@@ -48,6 +48,12 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) bool {
 	if !ok {
 		return false
 	}
+	p.write(w)
+	return true
+}
+
+// write answers with p.
+func (p *Problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	// As http.Error does: these were for the answer that is not given.
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
@@ -61,7 +67,6 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) bool {
 	}
 	w.WriteHeader(p.Status)
 	json.NewEncoder(w).Encode(p) // an error here is the connection's, and the server's to deal with
-	return true
 }
 
 // problem returns what there is to say of err, and whether it is ours.

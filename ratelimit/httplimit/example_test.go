@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -81,4 +82,50 @@ func Example() {
 	// "bob": 201, Retry-After ""
 	// "": 401, Retry-After ""
 	// {"title":"Unauthorized","status":401,"detail":"The request does not say who is calling."}
+}
+
+// One import of a shop at a time, in all instances; behind the route stands no method that rlgen could wrap.
+func ExampleLimit() {
+	limiter, _ := ratelimittest.New() // a real program's limiter has ratelimit.WithLocks, with a store of redislock
+	oneImport := limiter.Guard(&rules.Policy{
+		Package: "example.com/shop", Type: "shop.Routes", Method: "Import",
+		Limits: []rules.Limit{{Kind: rules.Lock, By: "shop"}},
+	})
+	shop := httplimit.WithInputs(func(r *http.Request) []ratelimit.Input {
+		in := make([]ratelimit.Input, 1)
+		in[0].By(r.PathValue("shop"))
+		return in
+	})
+
+	running, end := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.Handle("POST /shops/{shop}/import", httplimit.Limit(oneImport, shop)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running <- struct{}{}
+		select {
+		case <-end:
+			fmt.Fprintln(w, "imported")
+		case <-r.Context().Done(): // the client is gone, or the lock is lost
+		}
+	})))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	post := func(path string) {
+		res, err := server.Client().Post(server.URL+path, "", nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer res.Body.Close()
+		fmt.Println(path, res.StatusCode)
+	}
+
+	var first sync.WaitGroup
+	first.Go(func() { post("/shops/tea/import") })
+	<-running
+	post("/shops/tea/import")
+	end <- struct{}{}
+	first.Wait()
+	// Output:
+	// /shops/tea/import 429
+	// /shops/tea/import 200
 }

@@ -69,9 +69,18 @@ func (h *headers) serve(next http.Handler, w http.ResponseWriter, r *http.Reques
 	}
 	rec := new(record)
 	ctx := context.WithValue(ratelimit.Watch(r.Context(), rec), recordKey{}, rec)
-	answer := &writer{under: w, headers: h, record: rec}
+	answer := &writer{under: w, begins: func(status int) { h.begin(status, w.Header(), rec) }}
 	next.ServeHTTP(answer.shaped(), r.WithContext(ctx))
 	answer.begin(http.StatusOK)
+}
+
+// begin is write for an answer of status.
+func (h *headers) begin(status int, header http.Header, rec *record) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
+	default:
+		h.write(header, rec)
+	}
 }
 
 // write writes what rec has into header.

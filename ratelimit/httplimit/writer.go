@@ -5,12 +5,11 @@ import (
 	"net/http"
 )
 
-// writer is an answer that says what the limits said once it begins.
+// writer is an answer of which somebody is told when it begins.
 type writer struct {
-	under   http.ResponseWriter
-	headers *headers
-	record  *record
-	begun   bool
+	under  http.ResponseWriter
+	begins func(status int) // called before the first byte is sent, once; not at all where the connection is hijacked before
+	begun  bool
 }
 
 // begin is called before anything of an answer of status is sent.
@@ -20,11 +19,7 @@ func (w *writer) begin(status int) {
 		return
 	}
 	w.begun = true
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
-	default:
-		w.headers.write(w.under.Header(), w.record)
-	}
+	w.begins(status)
 }
 
 func (w *writer) Header() http.Header { return w.under.Header() }
