@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"go.uber.org/fx"
 	"go.uber.org/goleak"
 
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -42,35 +44,74 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
-// running is the program, as main starts it but for logger and address.
+// running is the program, as main starts it but for the log and the config.
 type running struct {
-	t   *testing.T
-	url string
-	log *buffer
+	t      *testing.T
+	url    string // of HTTP
+	grpc   string // its address
+	log    *buffer
+	client *http.Client
 }
 
-func start(t *testing.T, redisURL string) *running {
+// start starts the program with what it counts in.
+func start(t *testing.T, c config, counted fx.Option) *running {
 	t.Helper()
 	log := &buffer{}
-	app := fx.New(
-		fx.NopLogger,
-		fx.Supply(slog.New(slog.NewTextHandler(log, nil)), listen("127.0.0.1:0")),
-		shop(redisURL),
-	)
+	c.addr, c.grpcAddr = "127.0.0.1:0", "127.0.0.1:0"
+	app := fx.New(fx.NopLogger, fx.Supply(slog.New(slog.NewTextHandler(log, nil)), c), counted, shop(c))
 	if err := app.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
 		if err := app.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	found := regexp.MustCompile(`url=(http://\S+)`).FindStringSubmatch(log.String())
-	if found == nil {
+	found := servesAt.FindStringSubmatch(log.String())
+	served := servesCallsAt.FindStringSubmatch(log.String())
+	if found == nil || served == nil {
 		t.Fatalf("the log does not say where the program serves:\n%s", log)
 	}
-	return &running{t, found[1], log}
+	return &running{t, found[1], served[1], log, newClient(t)}
+}
+
+var servesCallsAt = regexp.MustCompile(`grpc=(\S+)`)
+
+// clocked counts in the process, by a clock that the test holds.
+func clocked() (*ratelimittest.Clock, fx.Option) {
+	clock := new(ratelimittest.Clock)
+	return clock, fx.Provide(func() store.Store { return memstore.New(memstore.WithClock(clock.Now)) })
+}
+
+// ask makes a request, and returns the answer and its body.
+func (r *running) ask(method, path, body string, header http.Header) (*http.Response, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header.Clone()
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// by is the header of a user, and of nobody if the name is empty.
+func by(user string) http.Header {
+	h := http.Header{}
+	if user != "" {
+		h.Set("X-User", user)
+	}
+	return h
 }
 
 // order orders tea for a user, and returns the status and Retry-After.
@@ -80,21 +121,10 @@ func (r *running) order(user string) (status int, retryAfter string) {
 	return resp.StatusCode, resp.Header.Get("Retry-After")
 }
 
-// post orders tea for a user, and returns the answer without its body.
+// post orders tea for a user.
 func (r *running) post(user string) *http.Response {
 	r.t.Helper()
-	req, err := http.NewRequest("POST", r.url+"/orders", strings.NewReader(`{"item":"tea"}`))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if user != "" {
-		req.Header.Set("X-User", user)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp.Body.Close()
+	resp, _ := r.ask("POST", "/orders", `{"item":"tea"}`, by(user))
 	return resp
 }
 
@@ -117,7 +147,7 @@ func (r *running) fourOrders(user string) {
 }
 
 func TestShop(t *testing.T) {
-	shop := start(t, "")
+	shop := start(t, config{}, counts(""))
 	shop.fourOrders("alice")
 	shop.fourOrders("bob")
 	if status, _ := shop.order(""); status != http.StatusUnauthorized {
@@ -125,35 +155,11 @@ func TestShop(t *testing.T) {
 	}
 }
 
-// Every answer says what is left, as Structured Fields, and a denial says for how long.
-func TestQuotas(t *testing.T) {
-	shop := start(t, "")
-	for i := range 4 {
-		resp := shop.post("alice")
-		fields, err := httpsfv.UnmarshalList(resp.Header.Values("RateLimit"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(fields) != 4 {
-			t.Fatalf("order %d: RateLimit %q, want two rules by user, one by ip and one by all", i+1, resp.Header.Values("RateLimit"))
-		}
-		first := fields[0].(httpsfv.Item)
-		left, _ := first.Params.Get("r")
-		if first.Value != "Create/user 10s" || left != max(0, int64(2-i)) {
-			t.Errorf("order %d: %v has %v left, want Create/user 10s with %d", i+1, first.Value, left, max(0, 2-i))
-		}
-		wait, _ := first.Params.Get("t")
-		if i == 3 && fmt.Sprint(wait) != resp.Header.Get("Retry-After") {
-			t.Errorf("denied: t=%v with Retry-After %s, want the same", wait, resp.Header.Get("Retry-After"))
-		}
-	}
-}
-
 // Redis goes and comes back while the shop serves: no order waits longer than the budget or fails for it, each user's
 // limit holds, the log says so once, and no restart is needed.
 func TestRedisStopsAndStarts(t *testing.T) {
 	server := redistest.Start(t)
-	shop := start(t, "redis://"+server.Addr()+"?read_timeout=5s") // on a busy machine, the check at the start takes its time
+	shop := start(t, config{}, counts("redis://"+server.Addr()+"?read_timeout=5s")) // on a busy machine, the check at the start takes its time
 	shop.fourOrders("before")
 
 	server.Kill(t)
@@ -181,7 +187,7 @@ func TestRedisStopsAndStarts(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, shop.log)
 	}
 	shop.fourOrders("later")
-	if n := strings.Count(shop.log.String(), "\n"); n != 4 {
-		t.Errorf("the log has %d lines, want that the client waits for long, where it serves, that Redis is down, and that it is back:\n%s", n, shop.log)
+	if n := strings.Count(shop.log.String(), "rate limit store"); n != 3 {
+		t.Errorf("the log has %d lines of the store, want that the client waits for long, that Redis is down, and that it is back:\n%s", n, shop.log)
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 // Orders takes orders and finds them again.
 type Orders interface {
-	// Create places an order: a few at once, not many an hour, and never more than the warehouse can take.
+	// Create places an order: a few at once, not many an hour, and never more than the warehouse can take. The shadow is what a user may
+	// be held to one day: metrics say whom it would deny, and it denies nobody.
 	//
 	//ratelimit:user 3,10s 100,1h
+	//ratelimit:user 20,1h mode=shadow name=Create/candidate
 	//ratelimit:ip 1000,1h
 	//ratelimit:global 500,1s
 	Create(ctx context.Context, req *CreateRequest) (*Order, error)
@@ -23,11 +25,12 @@ type Orders interface {
 	// Get returns an order. It is not limited.
 	Get(ctx context.Context, id string) (*Order, error)
 
-	// Search returns the orders of an item, by pages of ten. Every page that is asked for is paid for; without a user,
-	// the address pays.
+	// Search returns the orders of an item, by pages of ten. Every page that is asked for is paid for, by the user as his plan says, and by the
+	// address; without a user, by the address alone.
 	//
-	//ratelimit:user 20,1m cost=pages missing=allow
-	//ratelimit:ip 60,1m cost=pages
+	//ratelimit:user 20,1m plan=free cost=pages missing=allow
+	//ratelimit:user 200,1m plan=pro cost=pages missing=allow
+	//ratelimit:ip 300,1m cost=pages
 	Search(ctx context.Context, item string, pages int) ([]*Order, error)
 
 	// Cancel takes an order back. One order is not cancelled twice within a second, whoever asks.

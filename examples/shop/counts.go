@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/fx"
+
+	"github.com/rlgen/rlgen/ratelimit/override"
+	"github.com/rlgen/rlgen/ratelimit/ratelimitfx"
+	"github.com/rlgen/rlgen/ratelimit/redisurl"
+)
+
+// counts is where the calls are counted: in the Redis at url, else in one of the program's own.
+func counts(url string) fx.Option {
+	if url == "" {
+		return ratelimitfx.Embedded
+	}
+	return fx.Provide(func(lc fx.Lifecycle, log *slog.Logger) (redis.UniversalClient, error) {
+		client, err := redisurl.Open(url)
+		if err != nil {
+			return nil, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		redis.SetLogger(clientLog{log})
+		lc.Append(fx.StopHook(client.Close))
+		return client, nil
+	})
+}
+
+// clientLog has the Redis client log where the program does, and not a line for each call while Redis is down: that it is, the
+// limiter says once.
+type clientLog struct{ log *slog.Logger }
+
+func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, fmt.Sprintf(format, v...))
+}
+
+// overrides has the limits in a file hold in place of those in directives, from a few seconds after it is written.
+func overrides(file string) fx.Option {
+	if file == "" {
+		return fx.Options()
+	}
+	return fx.Supply(ratelimitfx.Overrides{override.File(file)})
+}
