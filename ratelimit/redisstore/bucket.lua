@@ -57,13 +57,8 @@ local function charge(rule, cost, _, ahead)
   return (rule.ends or now) + more, body
 end
 
--- back takes back what has not come back by itself since.
-local function back(rule, cost, _, at, ahead)
-  local time = latest(rule)
-  local units = cost * rule.window - math.max(0, math.max(now, time) - at - ahead) * rule.count
-  if units <= 0 then
-    return rule.ends, rule.body
-  end
+-- fuller returns the entry with fewer units missing, nil if none are.
+local function fuller(rule, units, time)
   local more, body = moved(rule, -units, time)
   if rule.ends + more <= now then
     return nil
@@ -71,12 +66,18 @@ local function back(rule, cost, _, at, ahead)
   return rule.ends + more, body
 end
 
-local function grant(rule, cost, burst)
-  local more, body = moved(rule, -math.min(cost, capacity(rule, burst)) * rule.window, latest(rule))
-  if rule.ends + more <= now then
-    return nil
+-- back takes back what has not come back by itself since.
+local function back(rule, cost, _, at, ahead)
+  local time = latest(rule)
+  local units = cost * rule.window - math.max(0, math.max(now, time) - at - ahead) * rule.count
+  if units <= 0 then
+    return rule.ends, rule.body
   end
-  return rule.ends + more, body
+  return fuller(rule, units, time)
+end
+
+local function grant(rule, cost, burst)
+  return fuller(rule, math.min(cost, capacity(rule, burst)) * rule.window, latest(rule))
 end
 
 local function describe(rule, burst)
