@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"ratelimit/embedded":               {"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"},
 	"ratelimit/clientaddr":             {},
 	"ratelimit/httplimit":              {"rules", "ratelimit", "ratelimit/store", "ratelimit/clientaddr"},
+	"ratelimit/dashboard":              {"rules", "ratelimit", "ratelimit/store", "ratelimit/override/redisoverride", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9"},
 	"ratelimit/ratelimittest":          {"rules", "ratelimit", "ratelimit/store", "ratelimit/memstore", "ratelimit/lock"},
 	"ratelimit/ratelimitfx":            {"rules", "ratelimit", "ratelimit/override", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
 	"ratelimit/ratelimitwire":          {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "github.com/redis/go-redis/v9", "github.com/google/wire"},
@@ -51,8 +52,9 @@ var layers = map[string][]string{
 	"ratelimit/storetest/redistest":    {"github.com/redis/go-redis/v9"},
 
 	// Modules of their own.
-	"ratelimit/grpclimit": {"ratelimit", "ratelimit/store", "ratelimit/clientaddr", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
-	"ratelimit/otellimit": {"rules", "ratelimit", "ratelimit/store", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/attribute"},
+	"ratelimit/dashboard/browser": {},
+	"ratelimit/grpclimit":         {"ratelimit", "ratelimit/store", "ratelimit/clientaddr", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+	"ratelimit/otellimit":         {"rules", "ratelimit", "ratelimit/store", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/attribute"},
 }
 
 func TestImports(t *testing.T) {

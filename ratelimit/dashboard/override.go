@@ -1,0 +1,115 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// planOverride says what an override is to be, and returns what writes it.
+func (d *Dashboard) planOverride(o order) (what string, do func(context.Context) error, err error) {
+	if d.client == nil {
+		return "", nil, refusef("there is nowhere to write overrides to, want WithRedis")
+	}
+	l, ok := d.named(o.Limit)
+	if !ok {
+		return "", nil, refusef("found the limit %q, want one of this page's", o.Limit)
+	}
+	text := l.become(o.Text)
+	if what = fmt.Sprintf("override %s by %q", l.Handle, text); text == "" {
+		what = fmt.Sprintf("let %s hold as it is written", l.Handle)
+	}
+	return what, func(ctx context.Context) error { return d.override(ctx, l, text) }, nil
+}
+
+// named returns the first limit that overrides call so.
+func (d *Dashboard) named(handle string) (limitView, bool) {
+	all := d.limitsOf(d.limiter.Survey())
+	i := slices.IndexFunc(all, func(l limitView) bool { return l.Handle == handle })
+	if i < 0 {
+		return limitView{}, false
+	}
+	return all[i], true
+}
+
+// become is the override that makes of the limit what was asked for.
+func (l *limitView) become(asked string) string {
+	switch asked = strings.TrimSpace(asked); asked {
+	case "shadow", "enforce":
+		words := strings.Fields(l.Override)
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "off" || strings.HasPrefix(w, "mode=") })
+		return strings.Join(append(words, "mode="+asked), " ")
+	}
+	return asked
+}
+
+// override writes an override, or takes it away where text is empty, once it is known to fit; and waits until this instance heeds it.
+func (d *Dashboard) override(ctx context.Context, l limitView, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, overrideBudget)
+	defer cancel()
+	all, _, err := redisoverride.New(d.client).Read(ctx, "")
+	if err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	name := l.Handle
+	if l.From == redisoverride.Key {
+		name = l.by // it may be written there under a shorter name
+	}
+	all = slices.DeleteFunc(all, func(o rules.Override) bool { return o.Name == name })
+	if text != "" {
+		all = append(all, rules.Override{Name: name, Text: text})
+	}
+	if _, err := rules.Resolve(d.policies(), all); err != nil {
+		return refusef("nothing is changed: %w", err)
+	}
+	if text == "" {
+		err = redisoverride.Delete(ctx, d.client, name)
+	} else {
+		err = redisoverride.Set(ctx, d.client, name, text)
+	}
+	if err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	return d.heed(ctx, l.Handle, text)
+}
+
+// overrideBudget is how long writing an override and waiting for it may take.
+const overrideBudget = 5 * time.Second
+
+var errUnheeded = errors.New("dashboard: the override is written, and this instance does not heed it yet: " +
+	"does it run override.New with redisoverride.New of this Redis, or ratelimitfx.Overrides with it?")
+
+// heed waits until this instance decides by an override.
+func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		l, _ := d.named(handle)
+		ours := l.From == redisoverride.Key
+		switch {
+		case text == "" && !ours, ours && l.Override == text:
+			return nil
+		case l.Override != "" && !ours:
+			return fmt.Errorf("dashboard: the override is written, and does not hold: %s says %q in its place", l.From, l.Override)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errUnheeded
+		}
+	}
+}
+
+// policies are those that are prepared.
+func (d *Dashboard) policies() (all []*rules.Policy) {
+	for _, p := range d.limiter.Survey().Policies {
+		all = append(all, p.Written)
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"net/http"
+	"time"
+)
+
+// patience is how long a reader may take for what it is sent.
+const patience = 5 * time.Second
+
+// stream sends snapshots until the reader goes away, or takes too long.
+func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "as many pages are open on this instance as may be", http.StatusServiceUnavailable)
+		return
+	}
+	d.pulse.open.Add(1)
+	defer d.pulse.open.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx keeps it back else
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	sends := sending{to: http.NewResponseController(w), w: w}
+	for {
+		d.beat()
+		f, next := d.now()
+		if err := sends.frames(f); err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-d.closing.Done():
+			return
+		case <-next:
+		case <-tick.C:
+		}
+	}
+}
+
+// now is the latest snapshot, and what is closed once there is a newer one.
+func (d *Dashboard) now() (*frames, <-chan struct{}) {
+	d.pulse.mu.Lock()
+	defer d.pulse.mu.Unlock()
+	if d.pulse.frames == nil {
+		d.pulse.frames = d.frames(nil)
+	}
+	return d.pulse.frames, d.pulse.next
+}
+
+// sending is what one reader has been sent.
+type sending struct {
+	to             *http.ResponseController
+	w              http.ResponseWriter
+	latest         *frames
+	version, scope string
+}
+
+// frames sends what the reader has not got.
+func (s *sending) frames(f *frames) error {
+	if f == s.latest {
+		return nil
+	}
+	var data []byte
+	if f.version != s.version {
+		data = append(data, f.static...)
+	}
+	if f.scope != s.scope {
+		data = append(data, f.history()...)
+	}
+	_ = s.to.SetWriteDeadline(time.Now().Add(patience)) // where that cannot be, the server's own holds
+	if _, err := s.w.Write(append(data, f.tick...)); err != nil {
+		return err
+	}
+	s.latest, s.version, s.scope = f, f.version, f.scope
+	return s.to.Flush()
+}
