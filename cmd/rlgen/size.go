@@ -9,9 +9,10 @@ import (
 
 // What Redis needs, by MEMORY USAGE key SAMPLES 0 of Redis 7.0 on 64 bits with jemalloc; TestBytesPerID asks again.
 //
-//	sliding-log  a set of n calls is a listpack up to 128 of them, 22 to 27 bytes each, and from then on a
-//	             skip list, whose levels are drawn by lot, 94 to 102 bytes each, and a table of pointers, a power of
-//	             two of them
+//	sliding-log  a set that has never had more than 128 permits is a listpack, 22 to 27 bytes each. Others are a skip
+//	             list, whose levels are drawn by lot, 94 to 102 bytes each, and 16 more where a call may take several; and a
+//	             table of pointers, a power of two of them, beside the one before it for as long as it moves. A call is added
+//	             before those that have left the window are dropped
 //	compact-log  a string of 6 bytes for each call; from 23 calls on with room for 20 and an eighth more; rounded up
 //	             by the allocator
 //	buckets, fixed-window
@@ -19,11 +20,13 @@ import (
 //	sliding-window
 //	             the same, and in each entry the counts of the sub-windows, in digits with a comma between them; there are
 //	             most digits where the count is spread evenly
+//	a ban        beside the limit a string of another key, with the times of all denials but the last
 const (
 	bytesPerKey       = 64 // besides the key's own text
 	bytesPerListed    = 27
 	maxListed         = 128 // zset-max-listpack-entries
 	bytesPerSkipped   = 102
+	bytesPerNumber    = 16 // which the later permits of a call have in their names
 	bytesPerSkipList  = 1200
 	bytesPerPointer   = 8
 	bytesPerPacked    = 8
@@ -34,6 +37,9 @@ const (
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64
 	bytesPerSliding   = 56 // besides the counts
+	bytesPerDenial    = 17
+	bytesOfBanKey     = 7  // besides the prefix and the limit's key
+	bytesOfBan        = 7  // besides the denials
 	bytesOfAnID       = 64 // past which an id becomes a hash
 	bytesOfAnIPPrefix = 40
 )
@@ -41,6 +47,17 @@ const (
 // bytesPerID returns the most memory that limit i of a policy takes in Redis for one id, all of its count used; 0 where
 // nobody measured the algorithm.
 func bytesPerID(p *rules.Policy, i int) int64 {
+	bytes := bytesOfLimit(p, i)
+	if l := &p.Limits[i]; l.Ban > 0 {
+		prefix, _, _ := strings.Cut(p.KeyTemplate(i), ":")
+		text := bytesOfBan + bytesPerDenial*max(1, l.After-1)
+		bytes += bytesPerKey + int64(len(prefix)) + bytesOfBanKey + keyLength(p, i) + text + text/4 // which the allocator rounds up
+	}
+	return bytes
+}
+
+// bytesOfLimit returns the most memory of the limit's own key.
+func bytesOfLimit(p *rules.Policy, i int) int64 {
 	l := &p.Limits[i]
 	key := bytesPerKey + keyLength(p, i)
 	switch l.Algorithm {
@@ -50,12 +67,7 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 		}
 		return key + bytesPerPacked*(mostCalls(l)+2)
 	case rules.SlidingLog:
-		calls := mostCalls(l)
-		if calls <= maxListed {
-			return key + bytesPerListed*calls
-		}
-		pointers := int64(1) << bits.Len64(uint64(calls-1))
-		return key + bytesPerSkipList + bytesPerSkipped*calls + bytesPerPointer*pointers
+		return key + bytesOfSet(mostCalls(l), largestCall(l))
 	case rules.FixedWindow:
 		return key + bytesPerLong + bytesPerFixed*int64(len(l.Rules))
 	case rules.SlidingWindow:
@@ -69,6 +81,27 @@ func bytesPerID(p *rules.Policy, i int) int64 {
 		return key + bytesPerBucket*int64(len(l.Rules))
 	}
 	return 0
+}
+
+// bytesOfSet returns the bytes of a sorted set of permits that a call of several joins before as many leave.
+func bytesOfSet(permits, joining int64) int64 {
+	if permits+joining <= maxListed {
+		return bytesPerListed * permits
+	}
+	each := int64(bytesPerSkipped)
+	if joining > 1 {
+		each += bytesPerNumber
+	}
+	pointers := int64(1) << bits.Len64(uint64(permits+joining-1))
+	return bytesPerSkipList + each*permits + bytesPerPointer*(pointers+pointers/2)
+}
+
+// largestCall returns the most permits that one call takes of l: another method may be what calls a bucket.
+func largestCall(l *rules.Limit) int64 {
+	if l.Cost == "" && l.Bucket == "" {
+		return 1
+	}
+	return mostCalls(l)
 }
 
 // mostCalls returns what a log of l holds: the longest window has the largest count, and all of the others' calls in it.

@@ -16,8 +16,8 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// TestBytesPerID uses limits up for the longest id and asks a server how much memory they take: never more than rlgen
-// list says, and not much less.
+// TestBytesPerID uses limits up for the longest id, and on beyond their windows, and asks a server how much memory they take: never
+// more than rlgen list says, and not much less.
 func TestBytesPerID(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, err := redisstore.New(client, redisstore.WithBudget(time.Minute))
@@ -31,8 +31,17 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 100,1h",
 		"//ratelimit:user 128,1h",
 		"//ratelimit:user 129,1h",
+		"//ratelimit:user 1024,1h",
 		"//ratelimit:user 1025,1h",
+		"//ratelimit:user 8192,1h",
 		"//ratelimit:user 10000,1h",
+		"//ratelimit:user 64,1h cost=n",
+		"//ratelimit:user 65,1h cost=n",
+		"//ratelimit:user 128,1h bucket=shared",
+		"//ratelimit:user 10,1h ban=1h after=1",
+		"//ratelimit:user 10,1h ban=1h after=2",
+		"//ratelimit:user 10,1h ban=1h after=100",
+		"//ratelimit:user 10,1h ban=1h after=100 algo=gcra",
 		"//ratelimit:user 1,1h algo=compact-log",
 		"//ratelimit:user 10,1h algo=compact-log",
 		"//ratelimit:user 22,1h algo=compact-log",
@@ -74,8 +83,9 @@ func TestBytesPerID(t *testing.T) {
 				client.Set(t.Context(), key, spread(t, &p.Limits[0], key), time.Hour)
 			} else {
 				useUp(t, s, &p.Limits[0], key)
+				outgrow(t, s, &p.Limits[0], key)
 			}
-			got, want := memory(t, client, key), bytesPerID(p, 0)
+			got, want := memory(t, client, key)+memoryOfBan(t, client, s, &p.Limits[0], key), bytesPerID(p, 0)
 			if got > want || got < want/2 {
 				t.Errorf("%s takes %d bytes, want at most the %d that rlgen list says, and half of it at least", directive, got, want)
 			}
@@ -116,7 +126,7 @@ func spread(t *testing.T, limit *rules.Limit, key string) string {
 // useUp takes permits one at a time, of a fixed window all at once, until there are no more.
 func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 	t.Helper()
-	cost := int64(1)
+	cost := largestCall(limit)
 	switch count := limit.Rules[0].Count; {
 	case limit.Algorithm == rules.FixedWindow:
 		cost = count
@@ -132,6 +142,44 @@ func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 			return
 		}
 	}
+}
+
+// outgrow makes a sorted set as large as the next call makes it before what has left the window is dropped, for as long as that takes.
+func outgrow(t *testing.T, s store.Store, limit *rules.Limit, key string) {
+	t.Helper()
+	if limit.Algorithm != rules.SlidingLog {
+		return
+	}
+	larger := *limit
+	larger.Rules = []rules.Rule{{Count: 2 * mostCalls(limit), Window: limit.Rules[0].Window}}
+	larger.Ban, larger.After = 0, 0
+	out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(&larger, key, largestCall(limit))}, false)
+	if err != nil || !out.Allowed {
+		t.Fatalf("Take beyond the limit = %+v, %v, want it allowed", out, err)
+	}
+	if err := s.GiveBack(t.Context(), out.Receipt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// memoryOfBan is denied once less than bans a key, of which one denial has been, and returns what is remembered of that.
+func memoryOfBan(t *testing.T, client *redis.Client, s store.Store, limit *rules.Limit, key string) int64 {
+	t.Helper()
+	if limit.Ban == 0 {
+		return 0
+	}
+	for range limit.After - 2 {
+		if _, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(limit, key, 1)}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bans := client.Keys(t.Context(), "rl:ban:{"+key+"}").Val()
+	if len(bans) != 1 {
+		t.Fatalf("keys of the ban: %q, want one", bans)
+	}
+	n := memory(t, client, bans[0])
+	client.Del(t.Context(), bans[0])
+	return n
 }
 
 func memory(t *testing.T, client *redis.Client, key string) int64 {
