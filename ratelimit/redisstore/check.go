@@ -128,7 +128,14 @@ func (c *check) results() ([]store.Finding, error) {
 
 // run asks the servers. Where one cannot be reached, there is no more to ask.
 func (c *check) run(ctx context.Context, requests []store.Request) {
-	if c.fail(c.nodes(ctx)) {
+	sound := sync.OnceFunc(func() { c.sound(ctx) })
+	silent := time.AfterFunc(checkTime/2, sound)
+	err := c.nodes(ctx)
+	silent.Stop()
+	if err != nil && !classIs(err, store.Misconfigured) {
+		sound()
+	}
+	if c.fail(err) {
 		return
 	}
 	for _, key := range c.keys {
@@ -147,14 +154,17 @@ func (c *check) run(ctx context.Context, requests []store.Request) {
 func (c *check) options() {
 	var read time.Duration
 	var dials int
+	var heeds bool // the ends of contexts
 	switch client := c.store.client.(type) {
 	case *redis.Client:
-		read, dials = client.Options().ReadTimeout, client.Options().DialerRetries
+		o := client.Options()
+		read, dials, heeds = o.ReadTimeout, o.DialerRetries, o.ContextTimeoutEnabled
 	case *redis.Ring:
-		read, dials = cmp.Or(client.Options().ReadTimeout, time.Second), client.Options().DialerRetries // 0 is go-redis's own, which nobody chose
+		o := client.Options()
+		read, dials, heeds = cmp.Or(o.ReadTimeout, time.Second), o.DialerRetries, o.ContextTimeoutEnabled // 0 is go-redis's own, which nobody chose
 	case *redis.ClusterClient:
 		o := client.Options()
-		read, dials = o.ReadTimeout, o.DialerRetries
+		read, dials, heeds = o.ReadTimeout, o.DialerRetries, o.ContextTimeoutEnabled
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			c.find(slog.LevelWarn, "the client's ReadOnly, RouteByLatency or RouteRandomly is set: "+
 				"decisions go to masters all the same, and the client needs further permissions for it: make a client of its own without them")
@@ -162,7 +172,7 @@ func (c *check) options() {
 	default:
 		return
 	}
-	if read <= 0 || read > 10*c.budget {
+	if !heeds && (read <= 0 || read > 10*c.budget) {
 		c.find(slog.LevelInfo, "the client's ReadTimeout is %s, where a call may last %v: "+
 			"while the server does not answer, calls that have ended keep their connections for so long: set it to about %v", timeout(read), c.budget, 2*c.budget)
 	}

@@ -69,6 +69,8 @@ func TestCheckOfOptions(t *testing.T) {
 	server := redistest.Standalone(t)
 	checked(t, newStore(t, server.Client(t), redisstore.WithBudget(100*time.Millisecond)), nil, "ReadTimeout is 5s", "DialerRetries is 5")
 	checked(t, newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.ReadTimeout = -1 })), nil, "ReadTimeout is none")
+	heeding := func(o *redis.Options) { o.ReadTimeout, o.ContextTimeoutEnabled = time.Hour, true }
+	checked(t, newStore(t, server.Client(t, sensible, heeding)), nil) // its calls end with their contexts, and their connections with them
 	cluster := redistest.NewCluster(t).Client(t, func(o *redis.ClusterOptions) { o.RouteRandomly = true })
 	checked(t, newStore(t, cluster), nil, "RouteRandomly is set", "DialerRetries is 5")
 }

@@ -38,7 +38,8 @@
 //
 // go-redis dials a server that is down five times, 100 ms apart, before it says so, and calls wait for their budget
 // meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
-// 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided.
+// 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided. Each master of a Cluster and each shard of
+// a Ring has rests of its own, and a call that needs one which is at rest asks none.
 //
 // While the server decides, limiters tell it every few seconds that they are there, in a key such as "rl:instances", so that each can
 // take its share when it does not ([Store.Attend]). Programs that share a prefix on one server count as one fleet, and take smaller shares.
@@ -58,6 +59,8 @@
 // and, on a Redis Cluster, go-redis itself needs also
 //
 //	+cluster|slots +command +asking
+//
+// and a client of another database than 0 +select.
 //
 // # Servers
 //

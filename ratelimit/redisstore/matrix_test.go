@@ -49,6 +49,7 @@ var faultMatrix = []row{
 	{fault: "maxclients reached", invariant: "unavailable, not charged; decides again", produce: maxClients},
 	{fault: "server frozen, then resumed", invariant: "charged ≤ admitted + lost: over-count only", produce: frozenAndResumed},
 	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
+	{fault: "one master of a Cluster, or one shard of a Ring, frozen", invariant: "the others decide all of their calls; those of the frozen one fail without asking it", test: "TestBreakerOfEachServer"},
 	{fault: "server gone under three instances, onfail=local", invariant: "alone, each lets through its share less what it did before; together no more than the limit of a new id", test: "TestOutage"},
 	{fault: "instances counted by heartbeats: keys lost, clock set back, key of another program, server frozen", invariant: "counted again as they attend; says so in time", test: "TestAttend TestAttendanceEnds TestAttendFails"},
 	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
@@ -56,7 +57,7 @@ var faultMatrix = []row{
 	{fault: "a client's hook drops a script, or what it answers", invariant: "an error, never a decision", test: "TestHostileHooks"},
 	{fault: "a client's hook holds a script back", invariant: "calls end with the budget; unsent then, never sent; others are decided", test: "TestLateHook"},
 	{fault: "a client made for other programs: timeouts of an hour, MaxRetries 10, PoolSize 1", invariant: "executed at most once; ends with the budget; decides again", test: "TestHostileOptions TestHostileClusterOptions"},
-	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies"},
+	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies TestSomethingElseListens"},
 
 	// States of servers
 	{fault: "SCRIPT FLUSH during load", invariant: "no call fails; charged = admitted", produce: scriptFlushes},
@@ -71,6 +72,8 @@ var faultMatrix = []row{
 	{fault: "WRONGTYPE", invariant: "misconfigured; the key is untouched", test: "TestWrongType TestForeignStrings TestForeignCompactLog"},
 	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
 	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions TestNothingElseIsSent"},
+	{fault: "a database that there is not, or one of a Cluster; a name that no client may have", invariant: "misconfigured", test: "TestRefusedWhileConnecting"},
+	{fault: "a port of TLS asked without, and the other way round", invariant: "unavailable within the budget; the check says so", test: "TestCheckNamesTLS"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
 	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},

@@ -35,13 +35,24 @@ func TestOperationsPermissions(t *testing.T) {
 	page.Hold(t, operations, "permissions", "```text\nACL SETUSER limiter "+acl+"\n```\n\nand on a Cluster `"+strings.TrimSpace(clusterACL)+"` as well.\n")
 }
 
-// TestOperationsFindings holds the page's table of findings to those in check.go.
+// TestOperationsFindings holds the page's table of findings to those in the code.
 func TestOperationsFindings(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var rows [][]string
+	for _, name := range []string{"check.go", "sounding.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, findingsIn(file)...)
+	}
+	if len(rows) < 10 {
+		t.Fatalf("the check has %d findings, want them found", len(rows))
+	}
+	page.Hold(t, operations, "findings", page.Table([]string{"level", "found", "what to do"}, rows))
+}
+
+// findingsIn are the findings of a file, each a row of the table.
+func findingsIn(file *ast.File) (rows [][]string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok || len(call.Args) < 2 {
@@ -57,10 +68,7 @@ func TestOperationsFindings(t *testing.T) {
 		}
 		return true
 	})
-	if len(rows) < 10 {
-		t.Fatalf("check.go has %d findings, want them found", len(rows))
-	}
-	page.Hold(t, operations, "findings", page.Table([]string{"level", "found", "what to do"}, rows))
+	return rows
 }
 
 // cutLast cuts a finding before what to do about it.

@@ -196,12 +196,12 @@ func (c *Call) fail(m meaning, err error) error {
 	return Fail(c.Package, m.class, err, m.mend)
 }
 
-// Explain is err, of a command that may be sent twice, as a [store.Error] of a package's. It is nil if err is.
+// Explain is err, of a command that changes nothing, as a [store.Error] of a package's. It is nil if err is.
 func Explain(pkg string, err error) error {
 	if err == nil {
 		return nil
 	}
-	m := inspect(err, true)
+	m := inspect(err, false)
 	return Fail(pkg, m.class, err, m.mend)
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -64,6 +65,11 @@ var replies = []struct {
 	{"ERR This instance has cluster support disabled", meaning{store.Misconfigured, giveUp,
 		"the server is no Redis Cluster: make the client with redis.NewClient"}},
 	{"ASK", meaning{store.Unavailable, giveUp, ""}},
+	{"ERR DB index is out of range", meaning{store.Misconfigured, giveUp, database}},
+	{"ERR invalid DB index", meaning{store.Misconfigured, giveUp, database}},
+	{"ERR SELECT is not allowed in cluster mode", meaning{store.Misconfigured, giveUp,
+		"the server is a Redis Cluster, which has database 0 alone: make the client with redis.NewClusterClient"}},
+	{"ERR Client names cannot contain", meaning{store.Misconfigured, giveUp, "give the Redis client a name without spaces, or none"}},
 
 	// Of what begins with ERR only what is known of Redis: proxies that cannot reach it answer so, too.
 	{"ERR unknown command", meaning{store.Misconfigured, giveUp, upgrade}},
@@ -81,18 +87,30 @@ const (
 	identify = "give the Redis client a user name and password"
 
 	reidentify = "mend the Redis client's user name and password"
+
+	database  = "give the Redis client the number of a database that the server has: CONFIG GET databases says how many there are"
+	foreign   = "what listens at the Redis client's address is not Redis: mend the address"
+	plaintext = "what listens at the Redis client's address does not speak TLS: leave out the client's TLSConfig, or write redis:// for rediss:// in its URL, " +
+		"or give it the server's TLS port"
 )
 
-// inspect says what err means. With sent, the command may have reached the server.
+// inspect says what err means. With sent, the command may have reached the server; without, err is of the first words on a new connection,
+// or of what comes before them.
 func inspect(err error, sent bool) meaning {
 	if reply := redis.Error(nil); errors.As(err, &reply) {
-		return inspectReply(reply.Error())
+		return inspectReply(reply.Error(), sent)
+	}
+	if isForeign(err, sent) {
+		return meaning{store.Misconfigured, giveUp, foreign}
 	}
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return meaning{store.Unavailable, again, ""}
 	}
 	if cert := (*tls.CertificateVerificationError)(nil); errors.As(err, &cert) {
 		return meaning{store.Misconfigured, giveUp, "mend the certificates of the Redis server or client"}
+	}
+	if record := (tls.RecordHeaderError{}); errors.As(err, &record) {
+		return meaning{store.Misconfigured, giveUp, plaintext}
 	}
 	// A failed dial is not tried again: the client itself has redialled, and a dead server answers no sooner.
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
@@ -107,16 +125,38 @@ func inspect(err error, sent bool) meaning {
 	return meaning{store.Unavailable, again, ""} // a new connection broke before it carried the command
 }
 
+// isForeign says whether err is that of a client to which something else than Redis has answered, by what stands where the reply to HELLO is expected,
+// which is the first on each connection and the only one that is a map. Other replies that cannot be read may be those of a Redis that
+// something between them changes.
+func isForeign(err error, sent bool) bool {
+	text := err.Error()
+	return strings.Contains(text, "redis: can't parse map reply: ") ||
+		!sent && (strings.Contains(text, "redis: can't parse ") || strings.Contains(text, "redis: invalid reply: "))
+}
+
 // inspectReply says what an error that the server answered with means.
-func inspectReply(text string) meaning {
+func inspectReply(text string, sent bool) meaning {
 	text = unwrap(text)
 	for i := range replies {
 		if strings.HasPrefix(text, replies[i].prefix) {
-			return replies[i].meaning
+			return replies[i].of(text)
 		}
+	}
+	if !sent {
+		return meaning{store.Unavailable, giveUp, ""}
 	}
 	// Nobody knows what stands between this client and the server.
 	return meaning{store.Indeterminate, giveUp, ""}
+}
+
+var permission = regexp.MustCompile(`to run the '([^' ]+)' command`)
+
+// of is the meaning for a text that says which permission is missing: then it is named.
+func (m meaning) of(text string) meaning {
+	if command := permission.FindStringSubmatch(text); m.mend == grant && command != nil {
+		m.mend += ": +" + command[1]
+	}
+	return m
 }
 
 // unwrap is what a command in a script answered. Redis before 7 puts words before it, of which the last are

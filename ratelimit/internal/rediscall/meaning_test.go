@@ -2,6 +2,7 @@ package rediscall
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,11 @@ func TestInspect(t *testing.T) {
 		{reply("MOVED 1 127.0.0.1:1"), true, store.Misconfigured, giveUp},
 		{reply("ERR unknown command 'evalsha'"), true, store.Misconfigured, giveUp},
 		{reply("ERR user_script:1: attempt to index a nil value"), true, store.Misconfigured, giveUp},
+		{reply("ERR DB index is out of range"), false, store.Misconfigured, giveUp},
+		{reply("ERR invalid DB index"), false, store.Misconfigured, giveUp},
+		{reply("ERR SELECT is not allowed in cluster mode"), false, store.Misconfigured, giveUp},
+		{reply("ERR Client names cannot contain spaces, newlines or special characters."), false, store.Misconfigured, giveUp},
+		{reply("upstream failure"), false, store.Unavailable, giveUp},
 		{reply("upstream failure"), true, store.Indeterminate, giveUp},
 		{reply("ERR Connection refused"), true, store.Indeterminate, giveUp},                                                                       // a proxy's
 		{reply("ERR Error compiling script (new function): <string> line:1 WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp}, // miniredis
@@ -56,6 +62,12 @@ func TestInspect(t *testing.T) {
 		{reply("ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp},
 		{reply("@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'."), true, store.Unavailable, giveUp},
 
+		{errors.New(`redis: can't parse map reply: "HTTP/1.1 400 Bad Request"`), false, store.Misconfigured, giveUp},
+		{errors.New(`redis: can't parse map reply: "ERROR"`), true, store.Misconfigured, giveUp},
+		{errors.New(`redis: invalid reply: "J\x00\x00\x00\n"`), false, store.Misconfigured, giveUp},
+		{errors.New(`redis: invalid reply: "J\x00\x00\x00\n"`), true, store.Indeterminate, giveUp},
+		{errors.New(`redis: can't parse array/set/push reply: "x"`), true, store.Indeterminate, giveUp},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false, store.Misconfigured, giveUp},
 		{redis.ErrPoolTimeout, false, store.Unavailable, again},
 		{redis.ErrClosed, false, store.Unavailable, giveUp},
 		{fmt.Errorf("wrapped: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), true, store.Unavailable, giveUp},
@@ -77,6 +89,22 @@ func TestInspect(t *testing.T) {
 		}
 		if failed := Fail("here", got.class, test.err, got.mend); !errors.Is(failed, test.err) {
 			t.Errorf("Fail(%q) = %v, which is not that error", test.err, failed)
+		}
+	}
+}
+
+// TestGrantNamesTheCommand holds that who lacks a permission is told which.
+func TestGrantNamesTheCommand(t *testing.T) {
+	for text, want := range map[string]string{
+		"NOPERM User limiter has no permissions to run the 'select' command":                 ": +select",
+		"NOPERM User limiter has no permissions to run the 'client|setname' command":         ": +client|setname",
+		"NOPERM this user has no permissions to run the 'select' command or its subcommand":  ": +select",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":    "",
+		"NOPERM No permissions to access a key":                                              "",
+		"ERR The user executing the script can't run this command or subcommand script: 9f0": "",
+	} {
+		if got := inspectReply(text, true).mend; got != grant+want {
+			t.Errorf("inspectReply(%q) says %q, want %q", text, got, grant+want)
 		}
 	}
 }

@@ -47,7 +47,9 @@ func TestOperationsReplies(t *testing.T) {
 		}
 		rows = append(rows, []string{"`" + r.prefix + "`", r.class.String(), reactions[r.reaction], mend})
 	}
-	unknown := inspectReply("anything else")
+	unknown := inspectReply("anything else", true)
+	early := inspectReply("anything else", false)
+	rows = append(rows, []string{"anything else while a connection begins, before the script is sent", early.class.String(), reactions[early.reaction], "see what the error says"})
 	rows = append(rows, []string{"anything else", unknown.class.String(), reactions[unknown.reaction], "see what stands between the program and Redis"})
 	page.Hold(t, operations, "replies", page.Table([]string{"Redis answers", "class", "sent again", "what to do"}, rows))
 }
@@ -65,6 +67,8 @@ func TestOperationsBreaks(t *testing.T) {
 		{"the client has no connection free", redis.ErrPoolTimeout, false, "raise pool_size"},
 		{"the client is closed", redis.ErrClosed, false, "close it after the last call"},
 		{"the server's certificate is not trusted", &tls.CertificateVerificationError{Err: errors.New("unknown authority")}, false, ""},
+		{"the server does not speak TLS, and the client does", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false, ""},
+		{"what answers is not Redis: HTTP, SSH, memcached", errors.New("redis: can't parse map reply: \"HTTP/1.1 400 Bad Request\""), true, ""},
 		{"a connection breaks before the script is written", io.EOF, false, "nothing, unless it goes on"},
 		{"a connection breaks, or times out, after the script is written", os.ErrDeadlineExceeded, true, "where Redis is slow: SLOWLOG, or a nearer server, or a longer budget"},
 	} {
