@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -45,12 +46,20 @@ func (c *command) run(ctx context.Context, args []string) int {
 		case "version":
 			return c.version(args[1:])
 		}
-		if near := rules.Suggest(args[0], []string{"check", "vet", "list", "simulate", "help", "version"}); near != "" && !isDirectory(args[0]) {
+		if _, ok := operations[args[0]]; ok {
+			return c.operate(ctx, args[0], args[1:])
+		}
+		if near := rules.Suggest(args[0], commands()); near != "" && !isDirectory(args[0]) {
 			fmt.Fprintf(c.stderr, "rlgen: unknown command %q; did you mean %q? A package is written with its path, ./%[1]s\n", args[0], near)
 			return exitUsage
 		}
 	}
 	return c.generate(ctx, args)
+}
+
+// commands are the names of all commands.
+func commands() []string {
+	return append([]string{"check", "vet", "list", "simulate", "help", "version"}, slices.Sorted(maps.Keys(operations))...)
 }
 
 func isDirectory(path string) bool {

@@ -12,11 +12,14 @@ const usage = `rlgen generates wrappers that hold the rate limits of directives 
 	rlgen vet [-fix] [packages]     the findings of one platform by go vet, which caches them, and mends
 	rlgen list [packages]           every limited method, its limits, keys and memory; -json, -markdown, -overrides file
 	rlgen simulate "limit" log      what limits would have done to traffic, as text, JSON or a picture
-	rlgen help <topic>              directives, options, holds, expressions, files, overrides, di, vet, list, simulate
+	rlgen peek|keys method id       how an id stands in a Redis that is in use, and under which keys
+	rlgen reset|grant|ban|unban     forgets what an id has used, gives it permits back, shuts it out, lets it in
+	rlgen override                  shows and changes the overrides in Redis
+	rlgen help <topic>              directives, options, holds, expressions, files, overrides, di, vet, list, simulate, redis
 	rlgen version
 
 Flags stand before packages; rlgen -h lists them. Findings go to standard error, one per line,
-file:line:col: message. Exit status: 0 in order, 1 findings or stale files, 2 wrong usage.
+file:line:col: message. Exit status: 0 in order, 1 findings, stale files or denied, 2 wrong usage.
 `
 
 // topics by name, in the order of the usage text.
@@ -263,6 +266,7 @@ Concurrency, locks and shadows are left out; a method with plans wants -plan. -s
 	            rules: array of count, window, denied, peak, peakID, peakAt
 	course      width of bins, and those in which there were calls: at, calls, and allowed by each candidate
 `},
+	{"redis", redisHelp},
 }
 
 // help prints the usage, or a topic.

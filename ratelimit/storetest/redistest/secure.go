@@ -24,6 +24,8 @@ type Secure struct {
 	Server *Server
 	// Config is a client's, which trusts the server and has a certificate.
 	Config *tls.Config
+	// Authority is the file with the certificate of the authority.
+	Authority string
 }
 
 // StartTLS starts a server with TLS that only this test uses, with further arguments of redis-server's, and stops it when
@@ -31,7 +33,7 @@ type Secure struct {
 func StartTLS(t testing.TB, args ...string) *Secure {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Secure{}
+	s := &Secure{Authority: filepath.Join(dir, authorityFile)}
 	var err error
 	if s.Config, err = certify(dir); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,121 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Environment is the variable that has the URL of Redis where nothing else does.
+const Environment = "REDIS_URL"
+
+// ErrArgument is an argument that a command cannot be called with.
+var ErrArgument = errors.New("wrong argument")
+
+// Address is the URL of a Redis, as package redisurl reads it. Nothing prints it.
+type Address struct{ url string }
+
+// Find returns the address of the Redis that is meant: the one of a URL or of a file, which flags name, and else that of the environment.
+func Find(given, file string) (Address, error) {
+	switch {
+	case given != "" && file != "":
+		return Address{}, fmt.Errorf("%w: found -redis and -redis-file, want one of them", ErrArgument)
+	case given != "" && hasPassword(given):
+		return Address{}, fmt.Errorf("%w: found a password behind -redis, where the list of processes and the history of the shell show it, "+
+			"want the URL in %s or in a file that -redis-file names; change a password that others may have seen", ErrArgument, Environment)
+	case given != "":
+		return Address{given}, nil
+	case file != "":
+		return read(file)
+	}
+	if text := strings.TrimSpace(os.Getenv(Environment)); text != "" {
+		return Address{text}, nil
+	}
+	return Address{}, fmt.Errorf("%w: found no Redis, want its URL in %s or in a file that -redis-file names: redis://user:password@host:port/db, rediss:// for TLS, "+
+		"redis+sentinel://host,host/master, redis+cluster://host,host", ErrArgument, Environment)
+}
+
+// read returns the address in a file of one line.
+func read(file string) (Address, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Address{}, fmt.Errorf("-redis-file: %w", err)
+	}
+	line := strings.TrimSpace(string(text))
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return Address{}, fmt.Errorf("%s: found no line or several, want one with the URL of Redis", file)
+	}
+	return Address{line}, nil
+}
+
+// hasPassword says whether a URL has one, or something that may be one.
+func hasPassword(text string) bool {
+	rest := behindScheme(text)
+	return strings.Contains(rest[:strings.LastIndexByte(rest, '@')+1], ":") || strings.Contains(strings.ToLower(rest), "password")
+}
+
+func behindScheme(text string) string {
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		return rest
+	}
+	return text
+}
+
+// patient is the URL with the timeouts of somebody at a shell, where it does not have its own.
+func (a Address) patient(seconds int) string {
+	text := a.url
+	for _, option := range []string{"dial_timeout", "read_timeout"} {
+		if strings.Contains(text, option+"=") {
+			continue
+		}
+		sep := "?"
+		if strings.Contains(text, "?") {
+			sep = "&"
+		}
+		text += sep + option + "=" + strconv.Itoa(seconds) + "s"
+	}
+	return text
+}
+
+// Redact returns a text without the address's passwords.
+func (a Address) Redact(text string) string {
+	for _, secret := range a.secrets() {
+		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	return text
+}
+
+// secrets are the passwords as they are written, as they are meant, and as programs write them, the longest first.
+func (a Address) secrets() []string {
+	if a.url == "" {
+		return nil
+	}
+	rest := behindScheme(a.url)
+	info := rest[:max(0, strings.LastIndexByte(rest, '@'))]
+	_, password, _ := strings.Cut(info, ":")
+	written := []string{password}
+	if _, query, ok := strings.Cut(rest, "?"); ok {
+		for _, option := range strings.Split(query, "&") {
+			if name, value, _ := strings.Cut(option, "="); strings.Contains(strings.ToLower(name), "password") {
+				written = append(written, value)
+			}
+		}
+	}
+	secrets := []string{a.url}
+	for _, w := range written {
+		secrets = append(secrets, w)
+		for _, decode := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+			if meant, err := decode(w); err == nil {
+				quoted := strconv.Quote(meant)
+				secrets = append(secrets, meant, url.QueryEscape(meant), url.PathEscape(meant), quoted[1:len(quoted)-1])
+			}
+		}
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(secrets)
+}

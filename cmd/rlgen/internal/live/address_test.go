@@ -1,0 +1,91 @@
+package live
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Passwords that may be in an argument are refused there, and whatever is none is taken.
+func TestFindRefusesPasswords(t *testing.T) {
+	for url, refused := range map[string]bool{
+		"redis://host:6379/2":                              false,
+		"redis://reader@host:6379":                         false,
+		"rediss://[::1]:6379":                              false,
+		"redis+sentinel://one:1,two:2/main":                false,
+		"redis://:hunter2@host":                            true,
+		"redis://user:hunter2@host":                        true,
+		"redis:hunter2@host":                               true,
+		"user:hunter2@host":                                true,
+		"redis://user:hunt@er2@host":                       true,
+		"redis+sentinel://host/main?sentinel_password=hu2": true,
+		"redis://host?Password=hunter2":                    true,
+	} {
+		t.Run(url, func(t *testing.T) {
+			_, err := Find(url, "")
+			if (err != nil) != refused || refused && (!errors.Is(err, ErrArgument) || strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("Find(%q) = %v, want it refused: %v", url, err, refused)
+			}
+		})
+	}
+}
+
+func TestFindReads(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) string {
+		t.Helper()
+		file := filepath.Join(dir, "url")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	t.Setenv(Environment, "redis://:hunter2@environment")
+	for text, want := range map[string]string{
+		"redis://:hunter2@file\n": "redis://:hunter2@file", "": "", "one\ntwo\n": "",
+	} {
+		at, err := Find("", write(text))
+		if at.url != want || (err != nil) != (want == "") || err != nil && strings.Contains(err.Error(), "two") {
+			t.Errorf("Find of a file %q = %q, %v, want %q", text, at.url, err, want)
+		}
+	}
+	if at, err := Find("", ""); err != nil || at.url != "redis://:hunter2@environment" {
+		t.Errorf("Find = %q, %v, want what the environment has", at.url, err)
+	}
+	if _, err := Find("redis://host", "file"); !errors.Is(err, ErrArgument) {
+		t.Errorf("Find of a URL and a file = %v, want an error", err)
+	}
+}
+
+// No form in which a program may write a password stays in a text.
+func TestRedact(t *testing.T) {
+	at := Address{`redis+sentinel://user:hunter%22%2F2@one,two/main?sentinel_password=s%26cret&pool_size=2`}
+	text := at.Redact(`AUTH "hunter\"/2" hunter"/2 hunter%22%2F2 s&cret s%26cret ` + at.url + ` main`)
+	for _, part := range []string{"hunter", "cret"} {
+		if strings.Contains(text, part) {
+			t.Errorf("Redact leaves %q in %q", part, text)
+		}
+	}
+	if !strings.HasSuffix(text, " main") {
+		t.Errorf("Redact = %q, want what is no secret in it", text)
+	}
+	if got := (Address{}).Redact("no address"); got != "no address" {
+		t.Errorf("Redact without an address = %q", got)
+	}
+}
+
+func TestPatient(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://host":                          "redis://host?dial_timeout=5s&read_timeout=5s",
+		"redis://host?db=2":                     "redis://host?db=2&dial_timeout=5s&read_timeout=5s",
+		"redis://host?read_timeout=1s&db=2":     "redis://host?read_timeout=1s&db=2&dial_timeout=5s",
+		"redis://host?dial_timeout=1s&db=2":     "redis://host?dial_timeout=1s&db=2&read_timeout=5s",
+		"redis+cluster://one,two?dial_timeout=": "redis+cluster://one,two?dial_timeout=&read_timeout=5s",
+	} {
+		if got := (Address{url}).patient(5); got != want {
+			t.Errorf("patient of %s = %s, want %s", url, got, want)
+		}
+	}
+}

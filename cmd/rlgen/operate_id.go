@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// target is what an operation is about: a method, and ids that its limits count by.
+type target struct {
+	*ratelimit.Guard
+	method string
+	ids    []ratelimit.ID
+	names  []string // the same as they were given
+}
+
+// target reads the method and the ids. The last of the arguments is left out where it is not of them.
+func (o *operating) target(args []string) (t target, err error) {
+	if len(args) < 2 {
+		return t, argument("found %d arguments, want a method and ids: %s", o.NArg(), o.synopsis)
+	}
+	if t.Guard, err = o.session.Find(args[0]); err != nil {
+		return t, err
+	}
+	p := t.Policy()
+	t.method, t.names = p.Type+"."+p.Method, args[1:]
+	for _, arg := range t.names {
+		id, err := ratelimit.ParseID(arg)
+		if err != nil {
+			return t, argument("found the id %q, want %s", arg, strings.Join(forms(p), ", "))
+		}
+		t.ids = append(t.ids, id)
+	}
+	return t, nil
+}
+
+// forms are those of the ids that a policy's limits count by.
+func forms(p *rules.Policy) []string {
+	texts := map[rules.Kind]string{rules.User: "user=<id>", rules.IP: "ip=<address>", rules.Key: "key=<text>", rules.Global: "global"}
+	var list []string
+	for _, kind := range []rules.Kind{rules.User, rules.IP, rules.Key, rules.Global} {
+		for i := range p.Limits {
+			if p.Limits[i].Whose() == kind {
+				list = append(list, texts[kind])
+				break
+			}
+		}
+	}
+	return list
+}
+
+// caller is the context of what is asked for the ids.
+func (o *operating) caller(ctx context.Context) context.Context {
+	if o.plan != "" {
+		ctx = ratelimit.WithPlan(ctx, o.plan)
+	}
+	return ctx
+}
+
+// wrong makes an error that the arguments have brought about one of them: a name or an id that suits no limit.
+func wrong(err error, t target, id, hint string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ratelimit.ErrNoIdentity):
+		return argument("%w", err)
+	case errors.Is(err, ratelimit.ErrMisconfigured) && strings.Contains(err.Error(), "found "):
+		return argument("%w (of %s, id %s%s)", err, t.method, id, hint)
+	}
+	return err
+}
+
+// peekJSON is how an id stands with the limits of a method.
+type peekJSON struct {
+	Method string         `json:"method"`
+	ID     string         `json:"id"`
+	Limits []standingJSON `json:"limits"`
+}
+
+type standingJSON struct {
+	Name      string             `json:"name"`
+	Directive string             `json:"directive"`
+	Key       string             `json:"key"`
+	Mode      string             `json:"mode,omitempty"`
+	Off       bool               `json:"off,omitempty"`
+	Denies    bool               `json:"denies"`
+	Banned    string             `json:"banned,omitempty"`
+	Rules     []ruleStandingJSON `json:"rules,omitempty"`
+	Held      *heldJSON          `json:"held,omitempty"`
+}
+
+type ruleStandingJSON struct {
+	Count      int64  `json:"count"`
+	Window     string `json:"window"`
+	Capacity   int64  `json:"capacity"`
+	Used       int64  `json:"used"`
+	Remaining  int64  `json:"remaining"`
+	RetryAfter string `json:"retryAfter,omitempty"`
+	ResetAfter string `json:"resetAfter,omitempty"`
+}
+
+type heldJSON struct {
+	Count   int64       `json:"count"`
+	Held    int64       `json:"held"`
+	Waiting int64       `json:"waiting"`
+	Token   int64       `json:"token,omitempty"`
+	Leases  []leaseJSON `json:"leases"`
+}
+
+type leaseJSON struct {
+	ID   string `json:"id"`
+	Cost int64  `json:"cost"`
+	Left string `json:"left"`
+}
+
+// peek prints how ids stand. It is exitFindings where a limit would deny a call.
+func (o *operating) peek(ctx context.Context) (int, error) {
+	t, err := o.target(o.Args())
+	if err != nil {
+		return exitUsage, err
+	}
+	var all []peekJSON
+	code := exitOK
+	for i, id := range t.ids {
+		standings, err := t.Peek(o.caller(ctx), id, o.limits...)
+		if err := wrong(err, t, t.names[i], ""); err != nil {
+			return exitFindings, err
+		}
+		p := peekJSON{Method: t.method, ID: t.names[i]}
+		for j := range standings {
+			s := standing(&standings[j])
+			if s.Denies && s.Mode == "" {
+				code = exitFindings
+			}
+			p.Limits = append(p.Limits, s)
+		}
+		all = append(all, p)
+	}
+	if o.json {
+		return code, printJSON(o.stdout, all)
+	}
+	for i, p := range all {
+		if i > 0 {
+			fmt.Fprintln(o.stdout)
+		}
+		o.printStandings(p)
+	}
+	return code, nil
+}
+
+// standing is what JSON has of a limit.
+func standing(s *ratelimit.Standing) standingJSON {
+	out := standingJSON{
+		Name: s.Name, Directive: rules.Namespace + s.Limit.String(), Key: s.Key, Off: s.Off,
+		Denies: s.Banned > 0, Banned: duration(s.Banned),
+	}
+	if s.Shadow {
+		out.Mode = rules.Shadow.String()
+	}
+	for _, r := range s.Rules {
+		out.Denies = out.Denies || r.RetryAfter > 0
+		out.Rules = append(out.Rules, ruleStandingJSON{
+			Count: r.Rule.Count, Window: r.Rule.Window.String(), Capacity: r.Capacity, Used: r.Used, Remaining: r.Remaining,
+			RetryAfter: duration(r.RetryAfter), ResetAfter: duration(r.ResetAfter),
+		})
+	}
+	if s.Held != nil {
+		held := heldJSON{Count: max(1, s.Limit.Count), Held: s.Held.Cost, Waiting: s.Held.Waiting, Token: s.Held.Token, Leases: []leaseJSON{}}
+		for _, l := range s.Held.Leases {
+			held.Leases = append(held.Leases, leaseJSON{l.ID, l.Cost, duration(l.Left)})
+		}
+		out.Denies = held.Held >= held.Count || held.Waiting > 0
+		out.Held = &held
+	}
+	out.Denies = out.Denies && !s.Off
+	return out
+}
+
+func (o *operating) printStandings(p peekJSON) {
+	fmt.Fprintf(o.stdout, "%s %s\n", p.Method, p.ID)
+	for _, s := range p.Limits {
+		notes := ""
+		if s.Off {
+			notes = ", off by an override"
+		}
+		if s.Mode != "" {
+			notes += ", a shadow: it denies nothing"
+		}
+		fmt.Fprintf(o.stdout, "  %s%s\n", s.Name, notes)
+		for _, r := range s.Rules {
+			fmt.Fprintf(o.stdout, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, r.text())
+		}
+		if s.Banned != "" {
+			fmt.Fprintf(o.stdout, "      %-12s for %s\n", "banned", text(must(s.Banned)))
+		}
+		if s.Held != nil {
+			o.printHeld(s.Held)
+		}
+	}
+}
+
+// must is a duration of which duration or String has made a text.
+func must(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+func (r ruleStandingJSON) text() string {
+	line := fmt.Sprintf("%d of %d used, %d left", r.Used, r.Capacity, r.Remaining)
+	if r.RetryAfter != "" {
+		line += "; next in " + text(must(r.RetryAfter))
+	}
+	if r.ResetAfter != "" {
+		line += "; all of it in " + text(must(r.ResetAfter))
+	}
+	return line
+}
+
+// fewLeases is how many leases are printed as text.
+const fewLeases = 10
+
+func (o *operating) printHeld(h *heldJSON) {
+	line := fmt.Sprintf("%d of %d", h.Held, h.Count)
+	if h.Waiting > 0 {
+		line += fmt.Sprintf(", %d waiting", h.Waiting)
+	}
+	if h.Token > 0 {
+		line += ", last token " + strconv.FormatInt(h.Token, 10)
+	}
+	fmt.Fprintf(o.stdout, "      %-12s %s\n", "held", line)
+	for i, l := range h.Leases {
+		if i == fewLeases {
+			fmt.Fprintf(o.stdout, "      %-12s and %d more\n", "", len(h.Leases)-i)
+			break
+		}
+		fmt.Fprintf(o.stdout, "      %-12s %d by %s, for %s unless it is renewed\n", "", l.Cost, l.ID, text(must(l.Left)))
+	}
+}
+
+// keysJSON is where an id is counted.
+type keysJSON struct {
+	Method string      `json:"method"`
+	ID     string      `json:"id"`
+	Limits []limitKeys `json:"limits"`
+}
+
+type limitKeys struct {
+	Name string    `json:"name"`
+	Keys []keyJSON `json:"keys"`
+}
+
+type keyJSON struct {
+	Key   string `json:"key"`
+	Type  string `json:"type"`
+	TTL   string `json:"ttl,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+}
+
+// keys prints where ids are counted.
+func (o *operating) keys(ctx context.Context) (int, error) {
+	t, err := o.target(o.Args())
+	if err != nil {
+		return exitUsage, err
+	}
+	all := []keysJSON{}
+	for i, id := range t.ids {
+		limits, err := t.Keys(o.caller(ctx), id, o.limits...)
+		if err := wrong(err, t, t.names[i], ""); err != nil {
+			return exitFindings, err
+		}
+		of := keysJSON{Method: t.method, ID: t.names[i]}
+		for _, l := range limits {
+			found, err := o.session.Look(ctx, l.Keys)
+			if err != nil {
+				return exitFindings, err
+			}
+			keys := limitKeys{Name: l.Name}
+			for _, k := range found {
+				key := keyJSON{Key: k.Name, Type: k.Type, Bytes: k.Bytes}
+				if k.TTL > 0 {
+					key.TTL = k.TTL.String()
+				}
+				keys.Keys = append(keys.Keys, key)
+			}
+			of.Limits = append(of.Limits, keys)
+		}
+		all = append(all, of)
+	}
+	if o.json {
+		return exitOK, printJSON(o.stdout, all)
+	}
+	for _, of := range all {
+		fmt.Fprintf(o.stdout, "%s %s\n", of.Method, of.ID)
+		for _, l := range of.Limits {
+			fmt.Fprintf(o.stdout, "  %s\n", l.Name)
+			for _, k := range l.Keys {
+				fmt.Fprintf(o.stdout, "      %s  %s\n", k.Key, k.text())
+			}
+		}
+	}
+	return exitOK, nil
+}
+
+func (k keyJSON) text() string {
+	if k.Type == "none" {
+		return "not there"
+	}
+	line := k.Type
+	if k.TTL == "" {
+		line += ", stays for ever"
+	} else {
+		line += ", for " + text(must(k.TTL))
+	}
+	if k.Bytes > 0 {
+		line += ", " + bytesText(k.Bytes)
+	}
+	return line
+}

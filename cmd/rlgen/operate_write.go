@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// changeJSON is what has been done to a limit for an id.
+type changeJSON struct {
+	Done   string       `json:"done"`
+	DryRun bool         `json:"dryRun,omitempty"`
+	Method string       `json:"method"`
+	ID     string       `json:"id"`
+	Limit  string       `json:"limit"`
+	Key    string       `json:"key"`
+	Before standingJSON `json:"before"`
+	After  standingJSON `json:"after"`
+}
+
+// change is one kind of write.
+type change struct {
+	done, do string // as it is said
+	hint     string // what a limit needs for it
+	suits    func(l *rules.Limit) bool
+	to       func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error
+}
+
+func isRate(l *rules.Limit) bool { return !l.Kind.Holds() }
+
+func (o *operating) reset(ctx context.Context) (int, error) {
+	return o.change(ctx, o.Args(), change{
+		"reset", "reset", "; a lock and a concurrency are not reset", isRate,
+		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
+			return g.Reset(ctx, id, limits...)
+		},
+	})
+}
+
+func (o *operating) grant(ctx context.Context) (int, error) {
+	args, last := o.split()
+	n, err := strconv.ParseInt(last, 10, 64)
+	if err != nil || n < 1 {
+		return exitUsage, argument("found %q, want how many permits to give back, 1 or more, behind the ids: rlgen grant Create user=42 5", last)
+	}
+	return o.change(ctx, args, change{
+		fmt.Sprintf("granted %d", n), fmt.Sprintf("grant %d", n), "; a queue, a lock and a concurrency are granted nothing",
+		func(l *rules.Limit) bool { return isRate(l) && !l.Queues() },
+		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
+			return g.Grant(ctx, id, n, limits...)
+		},
+	})
+}
+
+func (o *operating) ban(ctx context.Context) (int, error) {
+	args, last := o.split()
+	d, err := time.ParseDuration(last)
+	if err != nil || d <= 0 {
+		return exitUsage, argument("found %q, want for how long to ban, behind the ids: rlgen ban Login ip=192.0.2.1 15m", last)
+	}
+	return o.banFor(ctx, args, d, "banned for "+last, "ban for "+last)
+}
+
+func (o *operating) unban(ctx context.Context) (int, error) {
+	return o.banFor(ctx, o.Args(), 0, "unbanned", "unban")
+}
+
+func (o *operating) banFor(ctx context.Context, args []string, d time.Duration, done, do string) (int, error) {
+	return o.change(ctx, args, change{
+		done, do, "; a limit bans that has ban= and after= in its directive",
+		func(l *rules.Limit) bool { return isRate(l) && l.Ban > 0 },
+		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
+			return g.Ban(ctx, id, d, limits...)
+		},
+	})
+}
+
+// split tells the last argument from those before it.
+func (o *operating) split() (args []string, last string) {
+	args = o.Args()
+	if len(args) == 0 {
+		return nil, ""
+	}
+	return args[:len(args)-1], args[len(args)-1]
+}
+
+// change does something to all limits that suit, for each id, and prints how they stood before and stand after it.
+func (o *operating) change(ctx context.Context, args []string, c change) (int, error) {
+	t, err := o.target(args)
+	if err != nil {
+		return exitUsage, err
+	}
+	ctx = o.caller(ctx)
+	all := []changeJSON{}
+	for i, id := range t.ids {
+		changes, err := o.changeOne(ctx, t, i, id, c)
+		if err != nil {
+			return exitFindings, err
+		}
+		all = append(all, changes...)
+		if !o.json {
+			o.printChanges(c, changes)
+		}
+	}
+	if o.json {
+		return exitOK, printJSON(o.stdout, all)
+	}
+	return exitOK, nil
+}
+
+// changeOne does it for one id.
+func (o *operating) changeOne(ctx context.Context, t target, i int, id ratelimit.ID, c change) ([]changeJSON, error) {
+	before, err := t.Peek(ctx, id, o.limits...)
+	if err != nil {
+		return nil, wrong(err, t, t.names[i], "")
+	}
+	var names []string
+	for _, s := range before {
+		if c.suits(s.Limit) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 || len(o.limits) > 0 && len(names) < len(before) {
+		return nil, argument("no limit of %s by %s can do this%s", t.method, t.names[i], c.hint)
+	}
+	if !o.dry {
+		if err := c.to(ctx, t.Guard, id, names); err != nil {
+			return nil, o.undecided(wrong(err, t, t.names[i], c.hint), c)
+		}
+	}
+	after, err := t.Peek(ctx, id, names...)
+	if err != nil {
+		return nil, fmt.Errorf("%s, but not looked at again: %w", c.done, err)
+	}
+	var changes []changeJSON
+	for _, s := range after {
+		was := before[0]
+		for _, b := range before {
+			if b.Name == s.Name {
+				was = b
+			}
+		}
+		changes = append(changes, changeJSON{
+			Done: c.done, DryRun: o.dry, Method: t.method, ID: t.names[i], Limit: s.Name, Key: s.Key, Before: standing(&was), After: standing(&s),
+		})
+	}
+	return changes, nil
+}
+
+// undecided says of an error whether it may have been done all the same.
+func (o *operating) undecided(err error, c change) error {
+	var failed *store.Error
+	if errors.As(err, &failed) && failed.Class == store.Indeterminate {
+		return fmt.Errorf("nobody knows whether Redis has done this (%s); rlgen peek says how it stands: %w", c.do, err)
+	}
+	return err
+}
+
+func (o *operating) printChanges(c change, changes []changeJSON) {
+	for _, ch := range changes {
+		fmt.Fprintf(o.stdout, "%s %s of %s %s\n", o.would(c.done, c.do), ch.Limit, ch.Method, ch.ID)
+		for i, r := range ch.Before.Rules {
+			line := fmt.Sprintf("%d left", r.Remaining)
+			if !o.dry && i < len(ch.After.Rules) {
+				line += fmt.Sprintf(" before, %d now", ch.After.Rules[i].Remaining)
+			}
+			fmt.Fprintf(o.stdout, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, line)
+		}
+		if o.dry || ch.Before.Banned == "" && ch.After.Banned == "" {
+			continue
+		}
+		fmt.Fprintf(o.stdout, "      %-12s %s before, %s now\n", "banned", banText(ch.Before.Banned), banText(ch.After.Banned))
+	}
+}
+
+func banText(banned string) string {
+	if banned == "" {
+		return "not"
+	}
+	return "for " + text(must(banned))
+}
+
+// hashJSON is what the hash of overrides has of one limit.
+type hashJSON struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+	// Limits are those that it changes, by the method that they stand over.
+	Limits []overriddenJSON `json:"limits,omitempty"`
+}
+
+type overriddenJSON struct {
+	Method string `json:"method"`
+	// Directive is what holds then; empty where the limit is off.
+	Directive string `json:"directive,omitempty"`
+}
+
+// override shows the hash of overrides, or changes one entry of it.
+func (o *operating) override(ctx context.Context) (int, error) {
+	args := o.Args()
+	verb := ""
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	switch {
+	case verb == "" || verb == "list" && len(args) == 1:
+		return o.listOverrides(ctx)
+	case verb == "set" && len(args) >= 3:
+		return o.setOverride(ctx, args[1], strings.Join(args[2:], " "))
+	case verb == "remove" && len(args) == 2:
+		return o.removeOverride(ctx, args[1])
+	}
+	near := ""
+	if s := rules.Suggest(verb, []string{"list", "set", "remove"}); s != "" && s != verb {
+		near = fmt.Sprintf("; did you mean %s?", s)
+	}
+	return exitUsage, argument("found %q, want list, set name text (rlgen override set Create/user 20,1s mode=shadow) or remove name%s", strings.Join(args, " "), near)
+}
+
+func (o *operating) listOverrides(ctx context.Context) (int, error) {
+	list, fault, err := o.session.Overrides(ctx)
+	if err != nil {
+		return exitFindings, err
+	}
+	entries := []hashJSON{}
+	overridden, _ := o.session.Resolve(list)
+	for i := range list {
+		entry := hashJSON{Name: list[i].Name, Text: list[i].Text}
+		entry.Limits = overriddenBy(o.session.Policies(), overridden, entry.Name)
+		entries = append(entries, entry)
+	}
+	switch {
+	case o.json:
+		err = printJSON(o.stdout, entries)
+	case len(entries) == 0:
+		fmt.Fprintln(o.stdout, "no overrides in Redis")
+	default:
+		for _, e := range entries {
+			fmt.Fprintf(o.stdout, "%s: %s\n", e.Name, e.Text)
+		}
+	}
+	if fault != nil {
+		fmt.Fprintf(o.stderr, "%v\nrlgen: programs refuse all of the hash, and keep to what they had\n", fault)
+		return exitFindings, err
+	}
+	return exitOK, err
+}
+
+// overriddenBy are the limits that an entry changes, in the order of the policies.
+func overriddenBy(policies []*rules.Policy, overridden map[*rules.Policy]*rules.Overridden, name string) (list []overriddenJSON) {
+	for _, p := range policies {
+		o := overridden[p]
+		for i := 0; o != nil && i < len(o.By); i++ {
+			if o.By[i] != nil && o.By[i].Name == name {
+				list = append(list, overriddenOf(o, i))
+			}
+		}
+	}
+	return list
+}
+
+// overriddenOf is what becomes of limit i of a policy.
+func overriddenOf(p *rules.Overridden, i int) overriddenJSON {
+	out := overriddenJSON{Method: p.Written.Type + "." + p.Written.Method}
+	if !p.Off[i] {
+		now := p.Policy.Limits[i]
+		now.Name = p.Written.Limits[i].Name
+		out.Directive = rules.Namespace + now.String()
+	}
+	return out
+}
+
+func (o *operating) setOverride(ctx context.Context, name, text string) (int, error) {
+	before, err := o.session.Set(ctx, name, text, o.dry)
+	if err != nil {
+		return exitFindings, err
+	}
+	return exitOK, o.printOverride(o.would("set", "set"), name, before, text)
+}
+
+func (o *operating) removeOverride(ctx context.Context, name string) (int, error) {
+	before, err := o.session.Remove(ctx, name, o.dry)
+	if err != nil {
+		return exitFindings, err
+	}
+	return exitOK, o.printOverride(o.would("removed", "remove"), name, before, "")
+}
+
+// printOverride prints what has been done to an entry of the hash; empty texts are none.
+func (o *operating) printOverride(done, name, before, after string) error {
+	if o.json {
+		return printJSON(o.stdout, map[string]any{"done": done, "dryRun": o.dry, "name": name, "before": before, "after": after})
+	}
+	switch {
+	case before == "" && after == "":
+		fmt.Fprintf(o.stdout, "%s has no override in Redis\n", name)
+	case after == "":
+		fmt.Fprintf(o.stdout, "%s %s, which was %s; the directive holds\n", done, name, before)
+	case before == "":
+		fmt.Fprintf(o.stdout, "%s %s to %s\n", done, name, after)
+	default:
+		fmt.Fprintf(o.stdout, "%s %s to %s, which was %s\n", done, name, after, before)
+	}
+	return nil
+}
