@@ -200,8 +200,9 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision)
 	}
 	outcome, err := g.askLocal(ctx, &s, detail)
 	if err == nil {
-		permit, err := g.answer(d, s.call, g.limiter.local, SourceLocal, outcome)
+		permit, err := g.answer(d, s.call, g.limiter.local, outcome)
 		for n := range d.Limits {
+			d.Limits[n].Source = SourceLocal
 			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.asked[n], s.shares[n].instances, s.seeded(n)
 		}
 		return permit, err

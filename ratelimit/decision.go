@@ -88,6 +88,9 @@ const (
 	// SourceCache: this process, which remembers that the store has denied as much and would do so still. Where it remembers nothing of a limit,
 	// that limit says that it has room.
 	SourceCache
+	// SourcePrefetch: this process, by permits that it had taken from the store ahead. What its rules say remains is what did then, less what this process has
+	// used of the permits since: others may have used more. It has no part in why a call is denied.
+	SourcePrefetch
 )
 
 func (s Source) String() string {
@@ -100,6 +103,8 @@ func (s Source) String() string {
 		return "open"
 	case SourceCache:
 		return "cache"
+	case SourcePrefetch:
+		return "prefetch"
 	}
 	return "unknown"
 }

@@ -193,21 +193,32 @@ func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (
 		d.Allowed = true
 		permit = g.permit(c, from, out.Receipt)
 	} else {
-		permit, err = g.answer(d, c, from, sourceOf(out), *out)
+		permit, err = g.answer(d, c, from, *out)
+		d.sources(out)
 	}
 	if err == nil && !out.Cached {
-		g.limiter.health.decided(g.limiter.log)
+		if out.Ahead != allAhead(c) {
+			g.limiter.health.decided(g.limiter.log)
+		}
 		g.remember(c, out)
 	}
 	out.Receipt = store.Receipt{}
 	return permit, err
 }
 
-func sourceOf(out *store.Outcome) Source {
-	if out.Cached {
-		return SourceCache
+// allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
+func allAhead(c call) uint64 { return 1<<len(c.requests) - 1 }
+
+// sources says who decided each limit of a call that was answered.
+func (d *Decision) sources(out *store.Outcome) {
+	for i := range d.Limits {
+		switch {
+		case out.Ahead&(1<<i) != 0:
+			d.Limits[i].Source = SourcePrefetch
+		case out.Cached:
+			d.Limits[i].Source = SourceCache
+		}
 	}
-	return SourceStore
 }
 
 // call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
@@ -323,8 +334,8 @@ func misconfigured(err error) bool {
 	return errors.As(err, &failed) && failed.Class == store.Misconfigured
 }
 
-// answer writes the outcome of c into d.
-func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out store.Outcome) (Permit, error) {
+// answer writes the outcome of c into d, as that of the limiter's store.
+func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome) (Permit, error) {
 	if n := c.rules(); len(out.Rules) != n {
 		return Permit{}, g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
 	}
@@ -334,7 +345,7 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, source Source, out
 	for n := range c.requests {
 		req := &c.requests[n]
 		l := &d.Limits[n]
-		*l = LimitDecision{Index: c.indexes[n], Key: req.Key, Cost: req.Cost, Source: source, Allowed: true}
+		*l = LimitDecision{Index: c.indexes[n], Key: req.Key, Cost: req.Cost, Allowed: true}
 		if c.computed != nil && c.computed[n] != nil {
 			l.Computed = c.computed[n].Rules
 		}

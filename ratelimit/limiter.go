@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
+	"github.com/rlgen/rlgen/ratelimit/internal/prefetch"
 	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
@@ -19,11 +21,12 @@ import (
 )
 
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
-// use, does not close its store, and starts no goroutine but one beside a call now and then, which counts the instances and ends within
-// a second ([WithInstances]). The zero Limiter is not valid.
+// use, does not close its store, and starts no goroutine but beside a call now and then, to count the instances ([WithInstances]) or to take
+// permits ahead ([rules.Limit.Prefetch]), each of which ends within a second. The zero Limiter is not valid.
 type Limiter struct {
 	store       store.Store
-	asked       store.Store // the same, behind what is remembered of its denials
+	asked       store.Store     // the same, behind what is remembered of its denials and was taken of it ahead
+	ahead       *prefetch.Store // that; nil where the store is in this process, or may be
 	asksAlways  bool
 	remembering store.Store   // the same, whose answers are remembered in recall
 	recall      *recall.Table // nil where the store is in this process
@@ -104,6 +107,10 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		l.local = memstore.New()
 	}
 	l.asked = l.cached(s)
+	if _, ok := s.(store.Remote); ok {
+		l.ahead = prefetch.New(l.asked)
+		l.asked = l.ahead
+	}
 	l.remembering = l.asked
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
@@ -118,6 +125,16 @@ func (l *Limiter) cached(s store.Store) store.Store {
 		return s
 	}
 	return denycache.New(s, nil)
+}
+
+// Close gives back what was taken ahead of limits with a Prefetch and is not used, so that other processes have it at once, and returns when that is done or
+// ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and takes nothing ahead any more. Without such limits it
+// does nothing. A program that is killed loses what it had: it leaves the windows by itself.
+func (l *Limiter) Close(ctx context.Context) error {
+	if l.ahead == nil {
+		return nil
+	}
+	return l.ahead.Close(ctx)
 }
 
 // Guard is [Limiter.Prepare] for generated constructors, which have no error to return: like the registration of routes, it

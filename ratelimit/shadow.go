@@ -101,10 +101,11 @@ func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decisio
 // tellShadow writes into d what the rates of c have said.
 func (g *Guard) tellShadow(d *Decision, c *call, out *store.Outcome) {
 	said := Decision{Policy: d.Policy}
-	if _, err := g.answer(&said, *c, g.limiter.asked, sourceOf(out), *out); err != nil {
+	if _, err := g.answer(&said, *c, g.limiter.asked, *out); err != nil {
 		g.limiter.health.refused(g.limiter.log, err)
 		return
 	}
+	said.sources(out)
 	for i := range said.Limits {
 		said.Limits[i].Mode = rules.Shadow
 	}

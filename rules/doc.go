@@ -107,6 +107,7 @@
 //	wait     duration, 1ms to 24h     how long a call waits for room at most: not at all by default
 //	ban      duration, 1ms to 366d    how long an id is denied that has been denied often: not at all by default
 //	after    1 to 100                 denials within the limit's longest window that bring the ban
+//	prefetch duration, 1ms to 10s     how long before their use a process takes permits, many at once: not at all by default
 //	deny     zero                     what a denied call returns: an error by default
 //	mode     enforce*, shadow         a shadow decides, counts and reports, and denies no call
 //	plan     word                     the limit is for callers on this plan alone

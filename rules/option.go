@@ -49,6 +49,7 @@ var options = []option{
 	duration("wait", holding(counting), "2s", span{time.Millisecond, MaxWait, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Wait }),
 	duration("ban", counting, "15m", span{time.Millisecond, MaxBan, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Ban }),
 	number("after", MaxAfter, func(l *Limit) *int64 { return &l.After }),
+	duration("prefetch", counting, "100ms", span{time.Millisecond, MaxPrefetch, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Prefetch }).only(ahead...),
 	choice("mode", holding(counting), modeNames, func(l *Limit) *Mode { return &l.Mode }),
 	word("plan", counting, "._-", func(l *Limit) *string { return &l.Plan }),
 }

@@ -60,6 +60,10 @@ type Limit struct {
 	Ban   time.Duration
 	After int64
 
+	// Prefetch is how long before their use a process may take permits of the limit, many at once, in whole microseconds: [MaxPrefetch] and half of
+	// the shortest window at most; 0 for not at all.
+	Prefetch time.Duration
+
 	// Mode says whether the limit denies calls.
 	Mode Mode
 	// Plan is whose calls the limit is for, of those whose callers are on a plan; empty for everybody's. See [Limit.Alternative].

@@ -58,6 +58,8 @@ func (o option) clash(l *Limit) string {
 		return "found option after without ban, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
 	case o.name == "ban" && l.Wait > 0:
 		return "found option ban beside wait, but a call that waits is denied before it passes, want one of the two"
+	case o.name == "prefetch":
+		return l.checkPrefetch()
 	case o.name == "mode" && l.Mode == Shadow && l.Wait > 0:
 		return "found option mode=shadow beside wait, but a shadow keeps no call waiting, want one of the two"
 	}

@@ -10,7 +10,7 @@ import (
 // limit, and nothing of how it counts.
 var perCall = []string{
 	"by", "cost", "when", "name", "bucket", "prefix", "missing", "onfail",
-	"charge", "wait", "mode", "plan", "deny", "lease",
+	"charge", "wait", "prefetch", "mode", "plan", "deny", "lease",
 }
 
 // SameCount reports how the counts that two limits keep differ, nil if each could take the other's for its own: they

@@ -52,6 +52,8 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	deny=zero       a denied call returns zero values; for methods without an error result
 	ban=duration    with after=n: an id that was denied n times within the longest window is denied so long
 	wait=duration   a call without room waits for it, so long at most (default not at all)
+	prefetch=duration  a process that is called often takes permits so long ahead, many at once; never
+	                more than the count pass (default not at all)
 	algo=word       how to count: sliding-log (default), sliding-window, fixed-window, token-bucket,
 	                leaky-bucket, gcra
 	burst=n         depth of a bucket (default the rule's count)
@@ -212,6 +214,7 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    missing     "deny" or "allow" calls without identity; absent where there is none to miss
 	    onfail      "local", "open" or "closed"
 	    wait        how long a call waits for room at most, a Go duration; absent where it does not
+	    prefetch    how long before their use a process takes permits, a Go duration; absent where it does not
 	    ban         how long an id is banned, a Go duration; absent where none is
 	    after       denials within the longest window that bring the ban; absent where none is
 	    lease       how long a crashed process keeps what it holds, a Go duration; absent for rates

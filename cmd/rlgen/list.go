@@ -38,6 +38,8 @@ type limitJSON struct {
 	OnFail     string     `json:"onfail"`
 	// Wait is a Go duration.
 	Wait string `json:"wait,omitempty"`
+	// Prefetch is a Go duration.
+	Prefetch string `json:"prefetch,omitempty"`
 	// Ban is a Go duration, and After how many denials bring it.
 	Ban   string `json:"ban,omitempty"`
 	After int64  `json:"after,omitempty"`
@@ -135,6 +137,9 @@ func describe(dir string, m gen.Method) methodJSON {
 		if l.Wait > 0 {
 			limit.Wait = l.Wait.String()
 		}
+		if l.Prefetch > 0 {
+			limit.Prefetch = l.Prefetch.String()
+		}
 		if l.Ban > 0 {
 			limit.Ban, limit.After = l.Ban.String(), l.After
 		}
@@ -183,6 +188,9 @@ func (c *command) printLimit(l limitJSON) {
 	}
 	if text := chargeText[l.Charge]; text != "" {
 		fmt.Fprintf(c.stdout, "      charges %s\n", text)
+	}
+	if l.Prefetch != "" {
+		fmt.Fprintf(c.stdout, "      ahead   by %s at most, where a process is called often\n", l.Prefetch)
 	}
 	if l.Ban != "" {
 		fmt.Fprintf(c.stdout, "      bans    for %s, after %d denials\n", l.Ban, l.After)

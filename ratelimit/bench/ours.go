@@ -79,6 +79,29 @@ func deniedHotKey(l *lab) (call, error) {
 	return func(int) error { return one(0) }, one(0)
 }
 
+// prefetched asks the guard of a method with one hot limit, whose permits are taken ahead.
+func prefetched(l *lab) (call, error) {
+	s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := ratelimit.New(s, ratelimit.WithInstances(1))
+	if err != nil {
+		return nil, err
+	}
+	l.Cleanup(func() { limiter.Close(context.Background()) })
+	g, err := limiter.Prepare(&rules.Policy{
+		Package: "github.com/rlgen/rlgen/ratelimit/bench/orders", Type: "orders.Orders", Method: "Search",
+		Limits: []rules.Limit{{
+			Kind: rules.Global, Rules: []rules.Rule{{Count: 100_000_000, Window: time.Second}}, Algorithm: rules.GCRA, Prefetch: 100 * time.Millisecond,
+		}},
+	})
+	return func(int) error {
+		_, err := g.Take(context.Background())
+		return err
+	}, err
+}
+
 // memTake asks the store in the process, for one caller.
 func memTake(*lab) (call, error) {
 	s, asks := memstore.New(), asks(rules.GCRA, twoRules[1:])

@@ -10,7 +10,7 @@ var table = []row{
 	{"the same within a context that can be cancelled", "compact-log request", "bare EVALSHA alone", nanos, 0, 0},
 	{"denied hot key (deny cache) / redis_rate", "denied hot key", "redis_rate", perSecond, 100, 1000},
 	{"denied hot key (deny cache), allocations", "denied hot key", "", allocsOf, 0.01, 0},
-	{"allowed hot global with prefetch / redis_rate", "", "redis_rate", perSecond, 50, 500},
+	{"allowed hot global with prefetch / redis_rate", "prefetch", "redis_rate", perSecond, 50, 500},
 	{"bytes per logged call, sliding-log / UUID members", "sliding-log bytes", "UUID members bytes", bytes, 0.5, 0.25},
 	{"bytes per logged call, compact-log", "compact-log bytes", "", bytesOf, 10, 7},
 	{"memstore gcra / go-limiter memorystore, ns", "memstore gcra", "go-limiter", nanos, 1, 0.6},
@@ -40,6 +40,7 @@ var contestants = map[string]prepare{
 	"compact-log request": alone(redisRequest),
 
 	"denied hot key": together(64, deniedHotKey),
+	"prefetch":       together(64, prefetched),
 
 	"redis_rate":           together(64, redisRate(1)),
 	"redis_rate two calls": together(64, redisRate(2)),

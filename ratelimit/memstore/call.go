@@ -87,7 +87,7 @@ func (p *place) counts() counts {
 
 // ask asks every rule.
 func (c call) ask(now int64, out *store.Outcome) {
-	out.Allowed, out.Cached, out.Rules = true, false, out.Rules[:0]
+	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, out.Rules[:0]
 	for i := range c {
 		req, counts := c[i].req, c[i].counts()
 		for _, rule := range req.Rules {

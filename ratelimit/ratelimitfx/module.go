@@ -84,7 +84,7 @@ func newLimiter(in limiterIn) (*ratelimit.Limiter, error) {
 	if err := check(l, in.Policies); err != nil {
 		return nil, err
 	}
-	in.Lifecycle.Append(fx.StartHook(l.Check))
+	in.Lifecycle.Append(fx.StartStopHook(l.Check, l.Close))
 	if err := in.Overrides.watch(l, in.Lifecycle); err != nil {
 		return nil, err
 	}

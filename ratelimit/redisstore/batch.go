@@ -28,6 +28,7 @@ type decision struct {
 	base     uint64
 	at       int64   // of what is given back, when it was charged: µs of the server's clock; 0 if that is not known
 	delays   []int64 // of what is given back, by request, what the queues among them said: µs; nil where none is one
+	first    int64   // of what is given back, the first permit
 	requests []store.Request
 }
 
@@ -116,6 +117,9 @@ func (d *decision) cost(i int) int64 {
 	if d.op == reset || d.op == shut {
 		return 0
 	}
+	if d.op == giveBack && remembers(&d.requests[i]) {
+		return d.first + d.requests[i].Cost
+	}
 	return d.requests[i].Cost
 }
 
@@ -165,15 +169,18 @@ func (l limit) join(i int, limits []limit, numbers []int) ([]limit, []int) {
 	return limits, append(numbers, at+1)
 }
 
-// limit is that of request i. What a sliding log gets back needs its rules only to be described.
+// limit is that of request i. Of a sliding log what is given back is said by the numbers of the first permit and of the one behind the last. What a sliding log gets back needs its rules only to be described.
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
 	l := limit{place: place(req), option: option(req), ahead: req.Ahead.Microseconds(), rules: req.Rules}
 	if d.op == giveBack && req.Queue && d.delays != nil {
 		l.option = d.delays[i]
 	}
-	if d.op == giveBack && !d.detail && remembers(req) {
-		l.rules = nil
+	if d.op == giveBack && remembers(req) {
+		l.option = d.first
+		if !d.detail {
+			l.rules = nil
+		}
 	}
 	return l
 }

@@ -3,6 +3,7 @@
 --   score   when the unit was admitted, µs of the server's clock; of units taken ahead, so much later
 --   member  unit 0 of an admission is its base (14 digits), unit i its number followed by the base: integers all,
 --           which Redis stores in few bytes
+--   option  to give back, the number of the first unit that is; the cost is that of the one behind the last
 --
 -- A rule (count, window) sees the units with score > now - window, those later than now too: where the clock was
 -- set back, no capacity comes of it, and what is taken ahead has its room from now on. It denies a cost if the unit at rank count - cost + 1 from the newest is one
@@ -95,7 +96,7 @@ end
 -- others makes what few calls need.
 local function others()
   local function discharge(limit, base)
-    remove(limit, base, 0)
+    remove(limit, base, limit.option)
   end
 
   local function grant(limit)

@@ -89,6 +89,10 @@ type Request struct {
 	// that time has passed. Whether there is room is asked as of now.
 	Ahead time.Duration
 
+	// Prefetch is how long before their use permits of the key may be taken, many at once, by a store that asks another one: it takes them by an Ahead of
+	// as long at most. Other stores take no notice of it.
+	Prefetch time.Duration
+
 	// Queue makes a leaky bucket of one rule a queue, whose outcome says for how long the call is delayed. A call that
 	// would be delayed for longer than Wait is denied.
 	Queue bool
@@ -110,7 +114,7 @@ func NewRequest(l *rules.Limit, key string, cost int64) Request {
 	if l.Queues() {
 		req.Queue, req.Wait = true, l.Wait
 	}
-	req.Ban, req.After = l.Ban, l.After
+	req.Prefetch, req.Ban, req.After = l.Prefetch, l.Ban, l.After
 	return req
 }
 
@@ -149,6 +153,9 @@ type Outcome struct {
 	// Cached says that the call is denied from memory, and that the store which keeps the counts was not asked. Rules then says nothing of limits of
 	// which nothing is remembered.
 	Cached bool
+	// Ahead has bit i set where request i is charged to permits that had been taken ahead: see [Request.Prefetch]. The store that keeps the counts was not
+	// asked for it.
+	Ahead uint64
 	// Rules has an answer for every rule of every request, in the order of the requests and of their rules.
 	Rules []RuleOutcome
 	// Receipt gives back what was charged; it is of no use where Allowed is false.
@@ -189,13 +196,22 @@ type Receipt struct {
 	ID uint64
 	// Charges has one for each request, and is nil where the store finds every admission by its ID alone.
 	Charges []Charge
-	// Partial says that the requests' costs are a part of what was charged, so that to give back twice is to give back more: see [Receipt.Some].
+	// Partial says that the requests' costs are a part of what was charged, from the permit First on, so that to give back twice is to give back more: see
+	// [Receipt.Some].
 	Partial bool
+	First   int64
+	// From is who has charged it, where that is not the store which keeps the counts, and takes it back.
+	From GiverBack
+}
+
+// GiverBack takes back what it has charged, as a [Store] does.
+type GiverBack interface {
+	GiveBack(ctx context.Context, receipt Receipt) error
 }
 
 // Part returns a receipt for those requests of r that keep says to, which r itself is then not to give back.
 func (r Receipt) Part(keep func(i int) bool) Receipt {
-	part := Receipt{ID: r.ID}
+	part := Receipt{ID: r.ID, Partial: r.Partial, First: r.First, From: r.From}
 	var charges []*Charge
 	for i := range r.Requests {
 		if !keep(i) || i < len(r.Charges) && r.Charges[i].GivenBack.Swap(true) {
@@ -215,13 +231,18 @@ func (r Receipt) Part(keep func(i int) bool) Receipt {
 	return part
 }
 
-// Some returns a receipt for cost of the permits of r, which is of one request and is then not to be given back itself. The receipt that is
-// returned can be given back once.
-func (r Receipt) Some(cost int64) Receipt {
-	r.Requests = []Request{r.Requests[0]}
-	r.Partial = cost < r.Requests[0].Cost
-	r.Requests[0].Cost = cost
-	return r
+// Some returns a receipt for cost of the permits of r, from first on, which is of one request and is then not to be given back itself. The receipts of parts that
+// do not overlap can be given back once each.
+func (r Receipt) Some(first, cost int64) Receipt {
+	part := r.Part(func(int) bool { return false })
+	part.Requests = []Request{r.Requests[0]}
+	part.Partial, part.First = cost < r.Requests[0].Cost, first
+	part.Requests[0].Cost = cost
+	if len(r.Charges) > 0 {
+		part.Charges = make([]Charge, 1)
+		part.Charges[0].At, part.Charges[0].Delay = r.Charges[0].At, r.Charges[0].Delay
+	}
+	return part
 }
 
 // Charge is what a receipt remembers of a request that the store does not find by the ID alone.

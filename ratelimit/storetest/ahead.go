@@ -91,7 +91,7 @@ func lawAhead(sc *scene) {
 				s := stocks[rapid.IntRange(0, len(stocks)-1).Draw(sc.T, "which")]
 				if unused := rapid.Int64Range(0, s.left).Draw(sc.T, "unused"); unused > 0 && s.unused == 0 {
 					s.left, s.unused = s.left-unused, unused
-					sc.giveBack(store.Outcome{Receipt: s.out.Receipt.Some(unused)})
+					sc.giveBack(store.Outcome{Receipt: s.out.Receipt.Some(0, unused)})
 				}
 			}
 		}
@@ -190,7 +190,13 @@ func lawAheadGivenBack(sc *scene) {
 		return
 	}
 	part := rapid.Int64Range(1, cost).Draw(sc.T, "part")
-	sc.giveBack(store.Outcome{Receipt: out.Receipt.Some(part)})
+	first := rapid.Int64Range(0, part).Draw(sc.T, "first part")
+	if first > 0 {
+		sc.giveBack(store.Outcome{Receipt: out.Receipt.Some(0, first)})
+	}
+	if first < part {
+		sc.giveBack(store.Outcome{Receipt: out.Receipt.Some(first, part-first)})
+	}
 	if left := sc.leftNow(); left != part {
 		sc.Fatalf("%v: %d remain after %d of %d are given back, want as many", sc.limit, left, part, cost)
 	}

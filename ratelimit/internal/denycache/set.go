@@ -78,6 +78,9 @@ func newDenial(p *place, sent, wait time.Duration, detail bool, answers []store.
 		hash: p.hash, age: p.age, limit: *p.req, most: p.req.Capacity(p.req.Rules[0]),
 		sent: sent, until: sent + min(wait, MaxAge), rules: slices.Clone(answers),
 	}
+	if ahead := p.req.Prefetch; ahead > 0 {
+		d.until = min(d.until, sent+ahead) // by then others give back what they have taken ahead and not used
+	}
 	shortest := wait
 	for i := range answers {
 		d.most = min(d.most, p.req.Capacity(p.req.Rules[i]))
