@@ -136,7 +136,7 @@ func TestHostileHooks(t *testing.T) {
 		class store.Class
 	}{
 		"says that it failed":    {func(context.Context, redis.Cmder) error { return errors.New("no") }, store.Unavailable},
-		"says that there is nil": {func(context.Context, redis.Cmder) error { return redis.Nil }, store.Indeterminate},
+		"says that there is nil": {func(context.Context, redis.Cmder) error { return redis.Nil }, store.Unavailable},
 		"panics":                 {func(context.Context, redis.Cmder) error { panic("a hook") }, store.Misconfigured},
 		"drops it":               {func(context.Context, redis.Cmder) error { return nil }, store.Misconfigured},
 		"looks at it and drops it": {func(_ context.Context, cmd redis.Cmder) error {
