@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ type operationsLab struct {
 
 // TestOperations runs the scripts of testdata/operations. Besides testscript's own commands there are
 //
-//	redis server|password|tls|cluster|sentinel   starts one, and has REDIS_URL lead to it
+//	redis server|password|limited|tls|cluster|sentinel   starts one, and has REDIS_URL lead to it
 //	call number method id                        calls a method of limits.json, as a program does; the calls may be denied
 //	hold method id                               begins a call that goes on until the script ends
 //	executed                                     fails if a server has searched for keys
@@ -105,6 +106,14 @@ func (lab *operationsLab) start(ts *testscript.TestScript, kind string) {
 		lab.clients = []redis.UniversalClient{server.Client(lab.t, func(o *redis.Options) { o.Password = secret })}
 		url = "redis://:hunter2%2F%25@" + server.Addr()
 		ts.Setenv("REDIS_ADDR", server.Addr())
+	case "limited":
+		server := redistest.Start(lab.t)
+		lab.clients, url = []redis.UniversalClient{server.Client(lab.t)}, "redis://desk:pw@"+server.Addr()
+		words := []any{"acl", "setuser", "desk", "on", ">pw", "~rl:*", "~shop:*", "resetchannels", "-@all"}
+		for _, word := range strings.Fields(permitted(ts)) {
+			words = append(words, word)
+		}
+		ts.Check(lab.clients[0].Do(context.Background(), words...).Err())
 	case "tls":
 		secure := redistest.StartTLS(lab.t)
 		lab.clients, url = []redis.UniversalClient{secure.Server.Client(lab.t)}, "rediss://"+secure.Addr()
@@ -120,10 +129,29 @@ func (lab *operationsLab) start(ts *testscript.TestScript, kind string) {
 		lab.clients = []redis.UniversalClient{sentinel.Master.Client(lab.t)}
 		url = "redis+sentinel://" + sentinel.Sentinels[0].Addr() + "," + sentinel.Sentinels[1].Addr() + "/" + redistest.MasterName
 	default:
-		ts.Fatalf("redis %s, want server, password, tls, cluster or sentinel", kind)
+		ts.Fatalf("redis %s, want server, password, limited, tls, cluster or sentinel", kind)
 	}
 	ts.Setenv("REDIS_URL", url)
 	ts.Setenv("REDIS_DEAD", "redis://:hunter2%2F%25@"+deadAddr(ts))
+}
+
+// permitted are the words of the lines that permit what the limiter and its locks send, and of the help, which names what is needed besides.
+func permitted(ts *testscript.TestScript) (words string) {
+	for file, begins := range map[string]string{"redisstore/doc.go": "//\ton >pw", "lock/redislock/doc.go": "//\ton >pw"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "ratelimit", file))
+		ts.Check(err)
+		for line := range strings.Lines(string(text)) {
+			if _, rest, ok := strings.Cut(line, "-@all"); ok && strings.HasPrefix(line, begins) {
+				words += " " + rest
+			}
+		}
+	}
+	for word := range strings.FieldsSeq(redisHelp) {
+		if strings.HasPrefix(word, "+") || strings.HasPrefix(word, "&") {
+			words += " " + strings.TrimRight(word, ".,")
+		}
+	}
+	return words
 }
 
 // deadAddr is where nothing listens.
