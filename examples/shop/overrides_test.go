@@ -197,12 +197,16 @@ func TestMistakeInLimits(t *testing.T) {
 		t.Errorf("with a mistake in the file: %v", err)
 	}
 	edit(t, path, "Create/user: 2,1h")
-	users := 0
 	if err := redistest.Poll(func() error {
-		users++
-		return shop.ordered(fmt.Sprint("three", users), 2)
+		if strings.Count(shop.log.String(), "overrides are in force") != 2 {
+			return errors.New("the log does not tell that the mended file is in force")
+		}
+		return nil
 	}); err != nil {
 		t.Errorf("%v:\n%s", err, shop.log)
+	}
+	if err := shop.ordered("three", 2); err != nil {
+		t.Errorf("with the file mended: %v", err)
 	}
 	if err := shop.ordered("one", 1); err != nil {
 		t.Errorf("one of the two orders was placed before: %v", err)
