@@ -1,0 +1,94 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// rider is one caller's decision, on its way through a lane.
+type rider struct {
+	decision
+	ctx      context.Context
+	budget   time.Time // when it ends
+	deadline time.Time // when it or the context ends
+	answers  uint64    // that the server had given when the rider came
+
+	state  atomic.Int32
+	ride   *ride         // that it is on; under the lane's mu
+	landed chan struct{} // gets one value when verdict and err are valid
+	timer  *time.Timer
+	alone  bool // the answer is that of a ride with nobody else
+
+	verdict verdict
+	err     error
+}
+
+const (
+	queued  = iota // or on a ride that has not been written
+	loaded         // written, or about to be: the server may have it
+	arrived        // with an answer
+	gone           // its caller left before it was loaded, and it never will be
+	left           // its caller left when the server may have had it
+)
+
+var riders = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &rider{landed: make(chan struct{}, 1), timer: t}
+}}
+
+// newRider makes a rider whose budget begins now.
+func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
+	r := riders.Get().(*rider)
+	r.decision, r.ctx, r.budget = d, ctx, time.Now().Add(budget)
+	r.deadline = r.budget
+	if end, ok := ctx.Deadline(); ok && end.Before(r.deadline) {
+		r.deadline = end
+	}
+	return r
+}
+
+// free gives back a rider whom no ride knows any more.
+func (r *rider) free() {
+	r.timer.Stop()
+	r.decision, r.ctx, r.ride, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
+	riders.Put(r)
+}
+
+// units is the decision's cost.
+func (d *decision) units() int64 {
+	n := int64(0)
+	for i := range d.requests {
+		n += min(d.requests[i].Cost, mostUnits)
+	}
+	return n
+}
+
+// leave ends the wait of a rider's caller, unless there is an answer. With sent, the server may have the decision.
+func (r *rider) leave() (sent, ok bool) {
+	for {
+		switch {
+		case r.state.CompareAndSwap(queued, gone):
+			return false, true
+		case r.state.CompareAndSwap(loaded, left):
+			return true, true
+		case r.state.Load() == arrived:
+			return false, false
+		}
+	}
+}
+
+// arrive keeps the rider's caller from leaving, and returns false if it has left.
+func (r *rider) arrive() bool {
+	for {
+		state := r.state.Load()
+		if state == gone || state == left {
+			return false
+		}
+		if r.state.CompareAndSwap(state, arrived) {
+			return true
+		}
+	}
+}
