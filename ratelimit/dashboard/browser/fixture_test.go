@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -39,6 +39,7 @@ type service struct {
 	guards map[string]*ratelimit.Guard
 	board  *dashboard.Dashboard
 	page   *httptest.Server
+	away   atomic.Bool // no request is answered
 	url    string
 }
 
@@ -75,8 +76,7 @@ func serve(t *testing.T, server *redistest.Server, opts ...dashboard.Option) *se
 	running.Go(func() { _ = s.board.Run(ctx) })
 	running.Go(func() { _ = watcher.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	s.listen("127.0.0.1:0")
-	t.Cleanup(func() { s.page.CloseClientConnections(); s.page.Close() })
+	s.listen()
 	return s
 }
 
@@ -93,17 +93,17 @@ func policy(t *testing.T, method string, lines []string) *rules.Policy {
 	return p
 }
 
-// listen serves the page at an address.
-func (s *service) listen(addr string) {
-	s.t.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+// listen serves the page.
+func (s *service) listen() {
 	mux := http.NewServeMux()
 	mux.Handle("/debug/ratelimit/", s.board)
-	s.page = &httptest.Server{Listener: l, Config: &http.Server{Handler: mux}}
-	s.page.Start()
+	s.page = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(func() { s.page.CloseClientConnections(); s.page.Close() })
 	s.url = s.page.URL + "/debug/ratelimit/"
 }
 
@@ -116,6 +116,12 @@ func (s *service) call(method, user, plan string) bool {
 
 // order places an order of a user.
 func (s *service) order(user string) bool { return s.call("Create", user, "") }
+
+// exhaust places orders of a user until one is denied.
+func (s *service) exhaust(user string) {
+	for s.order(user) {
+	}
+}
 
 func quote(text string) string {
 	b, _ := json.Marshal(text)
