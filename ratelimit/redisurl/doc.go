@@ -13,5 +13,8 @@
 // is tried once and lasts a second at most, and a reply is waited for 200 ms. Other uses of the same Redis want a client of their
 // own.
 //
+// A URL names its hosts: one without, which is mostly one that was put together from variables that are not set, is refused, where go-redis
+// takes localhost. IPv6 addresses stand in brackets.
+//
 // No error holds any part of the URL but the name of an option, for it may hold a password.
 package redisurl

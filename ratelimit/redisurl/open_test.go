@@ -1,6 +1,7 @@
 package redisurl_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,6 @@ func TestOpenServer(t *testing.T) {
 		db                            int
 		tls                           bool
 	}{
-		{"redis://", "tcp", "localhost:6379", "", "", 0, false},
 		{"redis://host", "tcp", "host:6379", "", "", 0, false},
 		{"REDIS://host:1/3", "tcp", "host:1", "", "", 3, false},
 		{"redis://:pw@host/3?db=4", "tcp", "host:6379", "", "pw", 4, false},
@@ -129,6 +129,8 @@ func TestOpenRefuses(t *testing.T) {
 		"redis://:hunter2@host?pool_size=99999999999":    "numbers",
 		"unix://:hunter2@":                               "want unix:///path",
 		"redis+sentinel://:hunter2@host":                 "names no master",
+		"redis://host?master_name=&password=hunter2":     "names no master",
+		"unix://:hunter2@run/redis.sock":                 "want unix:///path",
 		"redis+sentinel://host/main/hunter2":             "want a number",
 		"redis+sentinel://host/main?hunter2=x":           "does not know",
 		"redis+cluster://:hunter2@host/1":                "a cluster has number 0",
@@ -146,6 +148,61 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("Open = %q, which holds a part of the URL", err)
+			}
+		})
+	}
+}
+
+// TestOpenRefusesHosts holds that a URL without a server, which is one whose variables were empty, leads nowhere, and neither do hosts that no
+// client could dial.
+func TestOpenRefusesHosts(t *testing.T) {
+	const (
+		empty    = " is empty, want a name or an address: redis://host:port, and redis://user:password@host:port/db"
+		port     = " has a port that is none, want a number from 1 to 65535 behind the colon, or no colon: host:6379"
+		brackets = " has more than one colon, want an IPv6 address in brackets: redis://[::1]:6379"
+		address  = " has something in brackets that is no IPv6 address, want one: redis://[::1]:6379"
+		space    = " has a space in it, want none: redis+cluster://host:port,host:port"
+	)
+	for url, want := range map[string]string{
+		"redis://":                                "the URL's host" + empty,
+		"rediss:///3":                             "the URL's host" + empty,
+		"redis://:6379":                           "the URL's host" + empty,
+		"redis://:99999":                          "the URL's host" + empty,
+		"redis://me:hunter2@":                     "the URL's host" + empty,
+		"redis://:hunter2@:6379/1":                "the URL's host" + empty,
+		"redis://?addr=b:1":                       "the URL's host" + empty,
+		"redis://?master_name=main&addr=b:1":      "the URL's host" + empty,
+		"redis+cluster://":                        "the URL's host" + empty,
+		"redis+sentinel:///main":                  "the URL's host" + empty,
+		"redis+sentinel://:hunter2@/main":         "the URL's host" + empty,
+		"redis+sentinel://,/main":                 "the URL's host 1 of 2" + empty,
+		"redis+sentinel://a:1,,c:3/main":          "the URL's host 2 of 3" + empty,
+		"redis+cluster://:hunter2@a,b,":           "the URL's host 3 of 3" + empty,
+		"redis://host:":                           "the URL's host" + port,
+		"redis://host:0":                          "the URL's host" + port,
+		"redis://:hunter2@host:99999":             "the URL's host" + port,
+		"redis://[::1]:99999":                     "the URL's host" + port,
+		"redis+cluster://:pw@a:1,b:hunter2":       "the URL's host 2 of 2" + port,
+		"redis+sentinel://a:1,b:65536/main":       "the URL's host 2 of 2" + port,
+		"redis://::1":                             "the URL's host" + brackets,
+		"redis://fe80::1:6379":                    "the URL's host" + brackets,
+		"redis+cluster://a,hunter2::1":            "the URL's host 2 of 2" + brackets,
+		"redis+cluster://a,[hunter2]:1":           "the URL's host 2 of 2" + address,
+		"redis+cluster://a,[::1":                  "the URL's host 2 of 2" + address,
+		"redis+cluster://a,[::1]hunter2":          "the URL's host 2 of 2" + address,
+		"redis+cluster://a, hunter2":              "the URL's host 2 of 2" + space,
+		"redis://a?addr=":                         "the URL's option addr" + empty,
+		"redis://a?addr=b:99999":                  "the URL's option addr" + port,
+		"redis+sentinel://a/main?addr=b:hunter2":  "the URL's option addr" + port,
+		"redis+sentinel://a/main?addr=b:1&addr=:": "the URL's option addr" + empty,
+	} {
+		t.Run(url, func(t *testing.T) {
+			client, err := redisurl.Open(url)
+			if err == nil {
+				client.Close()
+			}
+			if got, want := fmt.Sprint(err), "redisurl: "+want; got != want {
+				t.Errorf("Open = %s, want %s", got, want)
 			}
 		})
 	}

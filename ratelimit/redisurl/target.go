@@ -80,14 +80,36 @@ func parse(text string) (*target, error) {
 	if t.kind == server && len(hosts) > 1 {
 		return nil, errSeveral
 	}
+	if err := checkAll(plain, hosts, query["addr"]); err != nil {
+		return nil, err
+	}
 	for _, host := range hosts[1:] {
 		query.Add("addr", withPort(host))
 	}
-	if of == sentinel {
+	switch {
+	case of == sentinel:
 		err = t.watched(query)
+	case t.kind == sentinel && query.Get("master_name") == "":
+		err = errMaster
 	}
 	u.RawQuery = query.Encode()
 	return t, errors.Join(err, t.path())
+}
+
+// checkAll looks at the hosts of a URL, and at those in its options.
+func checkAll(scheme string, hosts, options []string) error {
+	if scheme == "unix" {
+		return nil
+	}
+	if err := checkHosts(hosts); err != nil {
+		return err
+	}
+	for _, host := range options {
+		if err := checkHost(host); err != nil {
+			return fmt.Errorf("the URL's option addr %w", err)
+		}
+	}
+	return nil
 }
 
 // kindOf is what go-redis's own forms of a URL mean.
@@ -137,7 +159,7 @@ func (t *target) path() error {
 	path := strings.Trim(t.url.Path, "/")
 	number, err := strconv.Atoi(path)
 	switch {
-	case t.url.Scheme == "unix" && path == "":
+	case t.url.Scheme == "unix" && (path == "" || t.url.Host != ""):
 		return errSocket
 	case t.url.Scheme == "unix", path == "":
 		return nil
