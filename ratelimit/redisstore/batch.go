@@ -97,16 +97,55 @@ func (b batch) argv(args []any) []any {
 	for i := range limits {
 		args = limits[i].argv(args)
 	}
-	for i := range b {
-		d := &b[i]
-		args = append(args, int64(d.op), flag(d.detail), &d.base, d.at, d.limitCount())
-		for j := range d.requests {
+	for rest := b; len(rest) > 0; {
+		n := rest.run(numbers)
+		args, numbers = rest[:n].runArgv(args, numbers), numbers[n*rest[0].limitCount():]
+		rest = rest[n:]
+	}
+	return args
+}
+
+// run is how many decisions at the beginning differ in their keys and names only. numbers are those of the batch's limits.
+func (b batch) run(numbers []int) int {
+	first, size := &b[0], b[0].limitCount()
+	for n := 1; n < len(b); n++ {
+		if !first.alike(&b[n]) || !slices.Equal(numbers[:size], numbers[n*size:(n+1)*size]) {
+			return n
+		}
+	}
+	return len(b)
+}
+
+// alike says whether two decisions ask the same of as many limits.
+func (d *decision) alike(other *decision) bool {
+	if d.op != other.op || d.detail != other.detail || d.at != other.at || len(d.requests) != len(other.requests) {
+		return false
+	}
+	for i := range d.requests {
+		if d.cost(i) != other.cost(i) || d.hasDoor(i) != other.hasDoor(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// runArgv appends the ARGV of decisions that are alike.
+func (b batch) runArgv(args []any, numbers []int) []any {
+	d := &b[0]
+	args = append(args, int64(d.op), flag(d.detail), d.at, d.limitCount())
+	for j := range d.requests {
+		args = append(args, numbers[0], d.cost(j))
+		numbers = numbers[1:]
+		if d.hasDoor(j) {
 			args = append(args, numbers[0], d.cost(j))
 			numbers = numbers[1:]
-			if d.hasDoor(j) {
-				args = append(args, numbers[0], d.cost(j))
-				numbers = numbers[1:]
-			}
+		}
+	}
+	named := slices.ContainsFunc(d.requests, func(req store.Request) bool { return remembers(&req) })
+	args = append(args, len(b), flag(named))
+	if named {
+		for i := range b {
+			args = append(args, &b[i].base)
 		}
 	}
 	return args
@@ -189,7 +228,7 @@ func (d *decision) limit(i int) limit {
 func (b batch) size() int {
 	n := 1
 	for i := range b {
-		n += 5
+		n += 7
 		for j := range b[i].requests {
 			n += 6 + 2*len(b[i].requests[j].Rules)
 			if b[i].hasDoor(j) {
@@ -206,6 +245,10 @@ var errReply = meaning{class: store.Misconfigured, mend: "nothing between client
 
 // decode reads the script's reply: one verdict for each decision.
 func (b batch) decode(reply []int64) ([]verdict, error) {
+	if len(reply) == 0 {
+		return nil, errReply
+	}
+	now, reply := reply[0], reply[1:]
 	verdicts := make([]verdict, len(b))
 	for i := range b {
 		if len(reply) == 0 {
@@ -214,12 +257,8 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 		v := &verdicts[i]
 		v.status, reply = status(reply[0]), reply[1:]
 		if v.status == done && b[i].op == take {
-			if len(reply) == 0 {
-				return nil, errReply
-			}
 			var ok bool
-			v.at = reply[0]
-			reply = reply[1:]
+			v.at = now
 			if v.delays, reply, ok = b[i].decodeDelays(reply); !ok {
 				return nil, errReply
 			}

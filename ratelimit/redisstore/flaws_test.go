@@ -125,7 +125,7 @@ var flaws = []flaw{
 		`  else
     refuse()`, `  else
     refuse()
-    charge()`,
+    try()`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit) then
@@ -133,7 +133,7 @@ var flaws = []flaw{
       if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit, decision.base) end
     else
       allowed = false`,
-		`return charge()`, `if decision.detail then
+		`return try()`, `if decision.detail then
       describe()
     end
     return DONE`,
@@ -142,12 +142,12 @@ var flaws = []flaw{
 		`others(limit).revert(limit, decision.base)`, `local _ = limit`,
 	}, "TestTakenBase"},
 	{"a write that stays when a command for another limit fails", "frame.lua", []string{
-		`if ok and result == DONE then
-    return DONE`, `if ok and result == DONE or not ok then
-    return ok and DONE or FAILED, result`,
+		`if ok and status ~= TAKEN then
+    return status`, `if ok and status ~= TAKEN or not ok then
+    return ok and status or FAILED, status`,
 	}, "TestBucketPermissions"},
 	{"keys that are built in the script", "frame.lua", []string{
-		`KEYS[keys + i], ARGV`, `KEYS[keys + i] .. ':log', ARGV`,
+		`limits[i].key = KEYS[keys + i]`, `limits[i].key = KEYS[keys + i] .. ':log'`,
 	}, "TestClusterDeclaredKeys/PeekChargesNothing"},
 	{"a retry-after in seconds, whose fraction Redis drops", "frame.lua", []string{
 		`reply[#reply + 1] = rule.retry`, `reply[#reply + 1] = rule.retry / 1000000`,

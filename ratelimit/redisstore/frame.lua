@@ -9,25 +9,28 @@
 --         rules      their number, and for each
 --           count      units
 --           window     µs
---       and for every decision
+--       and for every run of decisions that are alike but for their keys
 --         op         0 take: charge every limit if each allows its cost; 1 give back what a take charged; 2 reset: forget
 --                    what the keys have counted, at costs of 0; 3 close the doors among the limits, at costs of 0; 4 peek:
 --                    say what a take would, as if it were denied; 5 grant: take back what was charged last
 --         detail     1 if remaining and reset are wanted, else 0
---         base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --         at         to give back, when it was charged: µs as the take returned them; 0 if that is not known. To close, for
 --                    how long: µs, 0 to open
 --         limits     their number, and for each
 --           limit      its number among those above, from 1: another one for each limit of a decision
 --           cost       units, 0 or more; 0 asks without charging
+--         decisions  their number
+--         named      1 if the admissions have names, else 0: no limit tells one from another
+--         and, if named, for every decision
+--           base       14 digits that name the admission, chosen by the caller; to give back, those of the take
 --
--- returns integers, for every decision
+-- returns integers
+--         now        µs of the server's clock: what is charged by a take is given back by it
+--       and for every decision
 --         status     0 denied: nothing is charged
 --                    1 allowed and charged, or given back, reset, closed or granted
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's
---         and, if charged by a take
---           at         µs of the server's clock, by which it is given back
 --         and, if charged by a take, for every limit whose algorithm delays calls
 --           delay      µs until the call is to go on
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
@@ -64,7 +67,7 @@ local function others(limit)
 end
 
 local decision = {limits = {}} -- the one that is being made
-local reply = {}
+local reply = {now}
 
 local function probe()
   local allowed = true
@@ -105,26 +108,6 @@ local function try()
     describe()
   end
   return DONE
-end
-
--- charge charges every limit, or none: not if the base is another admission's, and not if a command fails, where it
--- returns why.
-local function charge()
-  decision.charged = 0
-  local ok, result = pcall(try)
-  if ok and result == DONE then
-    return DONE
-  end
-  for i = 1, decision.charged do
-    local limit = decision.limits[i]
-    if limit.cost > 0 then
-      others(limit).revert(limit, decision.base)
-    end
-  end
-  if ok then
-    return TAKEN
-  end
-  return FAILED, result
 end
 
 -- reset makes the keys absent, unless one is another program's, which an algorithm finds out that looks at it.
@@ -184,7 +167,7 @@ local function decide()
     end
     status = DONE
   elseif probe() then
-    return charge()
+    return try()
   else
     refuse()
   end
@@ -194,10 +177,34 @@ local function decide()
   return status
 end
 
+local function revert()
+  for i = 1, decision.charged do
+    local limit = decision.limits[i]
+    if limit.cost > 0 then
+      others(limit).revert(limit, decision.base)
+    end
+  end
+end
+
+-- conclude decides, and leaves every limit charged or none: none if the base is another admission's, and none if a command
+-- fails, where it returns why.
+local function conclude()
+  decision.charged = 0
+  local ok, status = pcall(decide)
+  if ok and status ~= TAKEN then
+    return status
+  end
+  pcall(revert)
+  if ok then
+    return TAKEN
+  end
+  return FAILED, status
+end
+
+-- answer appends what the decision came to, and leaves its rules as the next one is to find them.
 local function answer(status)
   reply[#reply + 1] = status
   if status == DONE and decision.op == TAKE then
-    reply[#reply + 1] = now
     for i = 1, decision.size do
       local limit = decision.limits[i]
       if limit.algorithm.delays then
@@ -205,18 +212,19 @@ local function answer(status)
       end
     end
   end
-  if status > DONE or status == DONE and not decision.detail then
-    return
-  end
+  local told = status == DENIED or status == DONE and decision.detail
   for i = 1, decision.size do
     local rules = decision.limits[i].rules
     for j = 1, #rules do
       local rule = rules[j]
-      reply[#reply + 1] = rule.retry
-      if decision.detail then
-        reply[#reply + 1] = rule.remaining
-        reply[#reply + 1] = rule.reset
+      if told then
+        reply[#reply + 1] = rule.retry
+        if decision.detail then
+          reply[#reply + 1] = rule.remaining
+          reply[#reply + 1] = rule.reset
+        end
       end
+      rule.retry = 0
     end
   end
 end
@@ -242,31 +250,39 @@ local function read_limits()
   return read, at
 end
 
--- read_decision makes the decision at a place in ARGV and in KEYS the one that is being made, and returns the places of the
--- next. Places are no locals of what calls it, and of a function too: where a pcall has caught an error, the Lua of
--- miniredis lets the two see different values.
-local function read_decision(limits, at, keys)
-  local size = ARGV[at + 4] + 0
-  decision.op, decision.detail = ARGV[at], ARGV[at + 1] == '1'
-  decision.base, decision.at, decision.size = ARGV[at + 2], ARGV[at + 3], size
-  at = at + 5
+-- read_run makes ready for the decisions of the run at a place in ARGV, and returns the places of their bases and of the next
+-- run. Places are no locals of what calls it, and of a function too: where a pcall has caught an error, the Lua of miniredis
+-- lets the two see different values.
+local function read_run(limits, at)
+  local size = ARGV[at + 3] + 0
+  decision.op, decision.detail, decision.at, decision.size = ARGV[at], ARGV[at + 1] == '1', ARGV[at + 2], size
+  at = at + 4
   for i = 1, size do
     local limit = limits[ARGV[at] + 0]
-    limit.key, limit.cost = KEYS[keys + i], ARGV[at + 1] + 0
-    for j = 1, #limit.rules do
-      limit.rules[j].retry = 0
-    end
+    limit.cost = ARGV[at + 1] + 0
     decision.limits[i] = limit
     at = at + 2
   end
-  return at, keys + size
+  decision.count, decision.named = ARGV[at] + 0, ARGV[at + 1] == '1'
+  at = at + 2
+  return at, decision.named and at + decision.count or at
+end
+
+-- read_keys gives the decision that is being made its keys, and returns the place of the next one's.
+local function read_keys(keys)
+  for i = 1, decision.size do
+    decision.limits[i].key = KEYS[keys + i]
+  end
+  return keys + decision.size
 end
 
 local limits, at = read_limits()
-local keys
-at, keys = read_decision(limits, at, 0)
-if at > #ARGV then
-  local status, why = decide()
+local bases, keys = nil, 0
+bases, at = read_run(limits, at)
+if at > #ARGV and decision.count == 1 then
+  decision.base = ARGV[bases]
+  read_keys(keys)
+  local status, why = conclude()
   if status == FAILED then
     return type(why) == 'table' and why or {err = why}
   end
@@ -274,10 +290,13 @@ if at > #ARGV then
   return reply
 end
 while true do
-  local ok, status = pcall(decide)
-  answer(ok and status or FAILED)
+  for i = 0, decision.count - 1 do
+    decision.base = ARGV[bases + i]
+    keys = read_keys(keys)
+    answer((conclude()))
+  end
   if at > #ARGV then
     return reply
   end
-  at, keys = read_decision(limits, at, keys)
+  bases, at = read_run(limits, at)
 end
