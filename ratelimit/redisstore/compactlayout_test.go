@@ -147,6 +147,12 @@ func TestCompactLogLayout(t *testing.T) {
 		{600, "older 754, newer 10, room 95"},          // more than a page at once
 		{back, "older 154, newer 10, room 20"},         // what lies behind the page is written anew
 		{back, "older 154, newer 10, room 20"},
+		{9, "older 154, newer 19, room 20"},
+		{together + 11, "older 174, newer 10, room 0"}, // in the newest microsecond, too, only the page and the room are written
+		{9, "older 174, newer 19, room 0"},
+		{10, "older 193, newer 10, room 25"},
+		{back, "older 193, newer 0, room 25"}, // all of the page and nothing else, which is still the page alone
+		{1, "older 193, newer 1, room 25"},
 	} {
 		if step.cost > together {
 			step.cost -= together

@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"io/fs"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/traces"
 )
 
 func TestParseTraces(t *testing.T) {
@@ -55,6 +59,24 @@ func TestParseTracesRefuses(t *testing.T) {
 	} {
 		if _, err := parseTraces([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("parseTraces(%q) = %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestTracesExplain: the traces of every algorithm, and of each of its forms, show the same subjects.
+func TestTracesExplain(t *testing.T) {
+	for _, algorithm := range []string{
+		"compact-log", "fixed-window", "gcra", "leaky-bucket", "leaky-bucket_queue", "sliding-log", "sliding-window", "token-bucket", "token-bucket_interval",
+	} {
+		for _, subject := range []string{"Burst", "Steady", "Boundary", "Cost", "Denied", "Give back"} {
+			file := algorithm + "_" + strings.ReplaceAll(strings.ToLower(subject), " ", "-") + ".txt"
+			if _, err := fs.Stat(traces.FS, file); err == nil {
+				continue
+			}
+			text, err := fs.ReadFile(traces.FS, algorithm+".txt")
+			if err != nil || !regexp.MustCompile(`(?m)^#.*\b`+subject+`: `).Match(text) {
+				t.Errorf("neither is there a %s, nor has %s.txt a comment with %q (%v)", file, algorithm, subject+": ", err)
+			}
 		}
 	}
 }
