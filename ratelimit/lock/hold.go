@@ -26,25 +26,42 @@ func (h *hold) Done() <-chan struct{} { return h.context().Done() }
 // context is inner.
 func (h *hold) context() context.Context {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inner == nil && h.ended == nil {
-		h.inner, h.end = context.WithCancelCause(h.outer)
+	inner, ended := h.inner, h.ended
+	h.mu.Unlock()
+	if inner != nil {
+		return inner
 	}
-	if h.inner == nil {
-		h.inner, h.end = context.WithCancelCause(context.WithoutCancel(h.outer))
-		h.end(h.ended)
+	outer := h.outer
+	if ended != nil {
+		outer = context.WithoutCancel(outer)
 	}
-	return h.inner
+	return h.keep(context.WithCancelCause(outer)) // mu is free: outer may be a hold that finds here that both are lost
 }
 
-// cancel ends the context, if it has not ended.
+// keep makes inner h's, unless it has one, and returns the one that it has.
+func (h *hold) keep(inner context.Context, end context.CancelCauseFunc) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner != nil {
+		end(nil)
+		return h.inner
+	}
+	h.inner, h.end = inner, end
+	if h.ended != nil {
+		end(h.ended)
+	}
+	return inner
+}
+
+// cancel ends the context, if it has not ended. The caller does not hold the tenure's mu, for outer may be a hold of the same.
 func (h *hold) cancel(why error) {
+	over := h.outer.Err() != nil
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.inner != nil:
 		h.end(why)
-	case h.ended == nil && h.outer.Err() == nil:
+	case h.ended == nil && !over:
 		h.ended = why
 	}
 }
@@ -55,7 +72,9 @@ type innermost struct{}
 // Err is not nil once the hold may be another's, even where this process was stopped meanwhile and nothing in it has
 // noticed yet.
 func (h *hold) Err() error {
-	h.tenure.check()
+	if lost := h.tenure.check(); lost != nil {
+		h.cancel(lost) // which another goroutine may be about to do
+	}
 	return h.context().Err()
 }
 

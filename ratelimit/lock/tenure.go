@@ -90,13 +90,18 @@ func (t *tenure) nest(ctx context.Context, lease time.Duration) (*hold, error) {
 	}
 	t.extend(sent, lease)
 	h.outer = ctx
+	if lost := t.add(h); lost != nil { // meanwhile
+		h.cancel(lost)
+	}
+	return h, nil
+}
+
+// add makes h one of the holds, and says why they are lost, nil if they are not.
+func (t *tenure) add(h *hold) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holds = append(t.holds, h)
-	if t.over { // lost meanwhile
-		h.cancel(t.lost)
-	}
-	return h, nil
+	return t.lost
 }
 
 // newHold prepares a hold. The caller holds order, or the tenure alone.
@@ -147,11 +152,13 @@ func (t *tenure) extend(sent time.Time, lease time.Duration) {
 // left is how long it is surely still held.
 func (t *tenure) left() time.Duration { return time.Duration(t.valid.Load()) - time.Since(t.start) }
 
-// check makes it lost if it is not surely held.
-func (t *tenure) check() {
-	if t.left() <= 0 {
-		t.lose(fmt.Errorf("%w: not renewed within its lease", ErrLost))
+// check makes it lost if it is not surely held, and says why it is lost then.
+func (t *tenure) check() error {
+	if t.left() > 0 {
+		return nil
 	}
+	t.lose(fmt.Errorf("%w: not renewed within its lease", ErrLost))
+	return t.cause()
 }
 
 // cause says why it is lost, nil if it is not.
@@ -163,16 +170,21 @@ func (t *tenure) cause() error {
 
 // lose ends the contexts of the holds, if they have not ended.
 func (t *tenure) lose(why error) {
+	for _, h := range t.give(why) {
+		h.cancel(why)
+	}
+}
+
+// give makes it lost, and returns the holds whose contexts are to end: none if it is over.
+func (t *tenure) give(why error) []*hold {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return
+		return nil
 	}
 	t.over, t.lost = true, why
 	t.rest()
-	for _, h := range t.holds {
-		h.cancel(why)
-	}
+	return slices.Clone(t.holds)
 }
 
 // period is how long after a renewal the next one is due.
@@ -201,10 +213,10 @@ func (t *tenure) tick() {
 	t.check()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.over || t.ctx.Err() != nil {
+	if t.over {
 		return
 	}
-	if t.maxHold > 0 && time.Since(t.start) >= t.maxHold {
+	if t.ctx.Err() != nil || t.maxHold > 0 && time.Since(t.start) >= t.maxHold {
 		t.timer.Reset(t.left())
 		return
 	}

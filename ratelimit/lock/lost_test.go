@@ -1,0 +1,114 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// unheard is a store that renewals do not reach.
+type unheard struct{ *lock.Memory }
+
+func (unheard) Renew(context.Context, lock.Claim) (lock.Answer, error) {
+	return lock.Answer{}, &store.Error{Class: store.Unavailable, Err: errors.New("it is away")}
+}
+
+// Holds that nest are lost together, whether anybody waits for the end of their contexts or not.
+func TestNestedHoldsAreLostTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := lock.New(unheard{lock.NewMemory()}, lock.WithLease(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outer, first, err := locks.Lock(t.Context(), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, second, err := locks.Lock(outer, "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		for name, ctx := range map[string]context.Context{"outer": outer, "inner": inner} {
+			if cause := context.Cause(ctx); !errors.Is(cause, lock.ErrLost) {
+				t.Errorf("cause of the %s hold's end = %v, want %v", name, cause, lock.ErrLost)
+			}
+		}
+		for _, h := range []*lock.Hold{second, first} {
+			if err := h.Unlock(); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("Unlock = %v, want %v", err, lock.ErrLost)
+			}
+		}
+	})
+}
+
+// Whoever looks at a lost hold's context, or asks it to tell of its end, at the very instant at which it is lost, or lets go of it then, goes on.
+func TestManyLookAtALostHold(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			locks, err := lock.New(unheard{lock.NewMemory()}, lock.WithLease(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, name := t.Context(), "it"
+			var all sync.WaitGroup
+			for i := range 6 { // three deep in each of two, in turn
+				inner, hold, err := locks.Lock(ctx, name[i%2:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx = inner
+				for range 2 {
+					all.Go(func() { <-inner.Done() })
+				}
+				all.Go(func() {
+					time.Sleep(time.Second)
+					if inner.Err() == nil {
+						t.Error("the context is not done when the lease has ended")
+					}
+					if err := hold.Unlock(); !errors.Is(err, lock.ErrLost) {
+						t.Errorf("Unlock = %v, want %v", err, lock.ErrLost)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A hold that outlives the context of the one that it nests in is not renewed, and learns when it is lost.
+func TestDetachedHoldIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = time.Second
+		locks, err := lock.New(lock.NewMemory(), lock.WithLease(lease))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		outer, hold, err := locks.Lock(ctx, "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, nested, err := locks.Lock(context.WithoutCancel(outer), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		began := time.Now()
+		<-inner.Done()
+		if cause := context.Cause(inner); !errors.Is(cause, lock.ErrLost) || time.Since(began) > lease {
+			t.Errorf("cause = %v after %v, want %v within the lease", cause, time.Since(began), lock.ErrLost)
+		}
+		for _, h := range []*lock.Hold{nested, hold} {
+			if err := h.Unlock(); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("Unlock = %v, want %v", err, lock.ErrLost)
+			}
+		}
+	})
+}
