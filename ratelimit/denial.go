@@ -24,8 +24,8 @@ const DefaultDenialInterval = 10 * time.Second
 //
 // What a shadow would deny has lines of its own, with mode=shadow.
 //
-// A line names the method and the limit, and why: that it is exceeded, that the call carries no id, or that its cost can never be met. It
-// names nobody, unless [WithDenialCallers] makes it tell callers apart. It panics if log is nil, or an option is not valid.
+// A line names the method and the limit, and why: that it is exceeded, with banned=true where the caller is banned for that, that the call
+// carries no id, or that its cost can never be met. It names nobody, unless [WithDenialCallers] makes it tell callers apart. It panics if log is nil, or an option is not valid.
 func LogDenials(log *slog.Logger, opts ...DenialOption) Observer {
 	d := &denials{log: log, interval: DefaultDenialInterval, limits: make(map[deniedBy]*denied)}
 	for _, o := range opts {
@@ -136,30 +136,41 @@ func (d *denials) sample(by deniedBy, now time.Time) (suppressed int64, ok bool)
 // explain says which limit denies a call, and why. There are no attributes if none does: the store could not decide, or the context has ended.
 func explain(d *Decision, err error) (by deniedBy, attrs []slog.Attr) {
 	var exceeded *ExceededError
+	var cost *CostError
 	var failed *callError
 	switch {
 	case errors.As(err, &exceeded):
 		by = deniedBy{exceeded.Type, exceeded.Method, exceeded.Limit}
-		return by, []slog.Attr{slog.String("reason", exceeded.says()), slog.Duration("retry_after", exceeded.RetryAfter)}
-	case errors.As(err, &failed) && failed.limit >= 0 && (failed.class == ErrNoIdentity || failed.class == ErrCost):
+		return by, explainExceeded(exceeded)
+	case errors.As(err, &cost):
+		by = deniedBy{cost.Type, cost.Method, cost.Limit}
+		return by, []slog.Attr{slog.String("reason", ErrCost.Error())}
+	case errors.As(err, &failed) && failed.limit >= 0 && failed.class == ErrNoIdentity:
 		by = deniedBy{d.Policy.Type, d.Policy.Method, d.Policy.Name(failed.limit)}
 		return by, []slog.Attr{slog.String("reason", failed.class.Error())}
 	}
 	return by, nil
 }
 
+// explainExceeded says what keeps a call out, for how long, and that it is a ban where it is one.
+func explainExceeded(e *ExceededError) []slog.Attr {
+	attrs := []slog.Attr{slog.String("reason", e.says()), slog.Duration("retry_after", e.RetryAfter)}
+	if e.Banned {
+		attrs = append(attrs, slog.Bool("banned", true))
+	}
+	return attrs
+}
+
 // explainShadow says why a shadow would deny a call.
 func explainShadow(p *rules.Policy, l *LimitDecision) (by deniedBy, attrs []slog.Attr) {
 	by = deniedBy{p.Type, p.Method, p.Name(l.Index)}
-	says := ExceededError{Kind: p.Limits[l.Index].Kind, Rule: rules.Rule{Count: p.Limits[l.Index].Count}}
+	says := ExceededError{Kind: p.Limits[l.Index].Kind, Rule: rules.Rule{Count: p.Limits[l.Index].Count}, Banned: l.Banned > 0}
 	for i := range l.Rules {
 		if r := &l.Rules[i]; r.RetryAfter > says.RetryAfter {
 			says.Rule, says.RetryAfter = r.Rule, r.RetryAfter
 		}
 	}
-	return by, []slog.Attr{
-		slog.String("mode", l.Mode.String()), slog.String("reason", says.says()), slog.Duration("retry_after", says.RetryAfter),
-	}
+	return by, append([]slog.Attr{slog.String("mode", l.Mode.String())}, explainExceeded(&says)...)
 }
 
 // caller is the hash of the id that a limit denies a call for; empty if there is none, or it is not to be told.

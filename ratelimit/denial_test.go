@@ -93,6 +93,27 @@ func TestDenialsSayWhy(t *testing.T) {
 	}
 }
 
+// A ban is told as one, of a limit and of a shadow.
+func TestDenialsTellOfBans(t *testing.T) {
+	banning := rules.Limit{Kind: rules.User, Rules: per(1, time.Minute), Ban: time.Hour, After: 2}
+	shade := banning
+	shade.Mode = rules.Shadow
+	for name, l := range map[string]rules.Limit{"denied a call": banning, "would deny a call": shade} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			limiter, _ := ratelimittest.New(ratelimit.WithObserver(ratelimit.LogDenials(logTo(&log), ratelimit.WithDenialInterval(0))))
+			g := limiter.Guard(create(l))
+			for range 3 {
+				take(g, alice())
+			}
+			lines := strings.Split(log.String(), "\n")
+			if len(lines) != 3 || strings.Contains(lines[0], "banned") || !strings.Contains(lines[1], name) || !strings.Contains(lines[1], " retry_after=1h0m0s banned=true") {
+				t.Errorf("log is\n%s\nwant a denial, and a ban of an hour", log.String())
+			}
+		})
+	}
+}
+
 func denyAll(opts ...ratelimit.Option) *ratelimit.Limiter {
 	return ratelimittest.DenyAll(time.Minute, opts...)
 }

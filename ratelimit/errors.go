@@ -21,7 +21,7 @@ var (
 	ErrUnavailable = errors.New("rate limit store unavailable")
 	// ErrNoIdentity: a limit counts by an id that the call does not carry, and says missing=deny.
 	ErrNoIdentity = errors.New("no identity to limit by")
-	// ErrCost: the call's cost is negative, or more than a limit can ever allow. Waiting does not help.
+	// ErrCost: the call's cost is negative, or more than a limit can ever allow. Waiting does not help. The error is a [*CostError].
 	ErrCost = errors.New("cost cannot be met")
 	// ErrMisconfigured: the store refuses to decide until somebody mends it, or the wrapper does not fit its
 	// policy. It is returned whatever onfail says.
@@ -98,6 +98,27 @@ func RetrySeconds(wait time.Duration) int64 {
 	return max(1, s)
 }
 
+// CostError is a call that asks for what a limit never allows, however long it waits. It names the limit, and never the caller.
+type CostError struct {
+	// Type and Method are what was called: "orders.Orders", "Search".
+	Type, Method string
+	// Limit is the limit's name in its policy, and Kind says whose calls it counts.
+	Limit string
+	Kind  rules.Kind
+	// Cost is what the call asks for, and Most the largest cost that the limit can allow.
+	Cost, Most int64
+}
+
+func (e *CostError) Error() string {
+	return fmt.Sprintf("%s %s: %v: limit %q: cost %d, want 0 to %d", e.Type, e.Method, ErrCost, e.Limit, e.Cost, e.Most)
+}
+
+// Is reports whether target is [ErrCost].
+func (e *CostError) Is(target error) bool { return target == ErrCost }
+
+// StatusCode is 429, for HTTP stacks that ask errors for their status. There are no headers to it: a Retry-After would promise that waiting helps.
+func (e *CostError) StatusCode() int { return http.StatusTooManyRequests }
+
 // callError is a call that failed for another reason than an exceeded limit.
 type callError struct {
 	policy *rules.Policy
@@ -131,8 +152,6 @@ func (e *callError) StatusCode() int {
 		return http.StatusServiceUnavailable
 	case ErrNoIdentity:
 		return http.StatusUnauthorized
-	case ErrCost:
-		return http.StatusTooManyRequests
 	}
 	return http.StatusInternalServerError
 }

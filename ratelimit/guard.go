@@ -286,7 +286,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		}
 		cost := input.permits()
 		if cost < 0 || cost > most {
-			return call{}, g.fail(i, ErrCost, fmt.Errorf("cost %d, want 0 to %d", cost, most))
+			return call{}, &CostError{Type: g.policy.Type, Method: g.policy.Method, Limit: g.policy.Name(i), Kind: l.Kind, Cost: cost, Most: most}
 		}
 		if l.holds != nil {
 			c.want(l, i, id, cost)

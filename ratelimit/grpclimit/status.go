@@ -20,7 +20,7 @@ import (
 // error that it wraps, is one:
 //
 //	error                        code                details
-//	ratelimit.ErrExceeded        ResourceExhausted   QuotaFailure, RetryInfo
+//	ratelimit.ErrExceeded        ResourceExhausted   QuotaFailure, RetryInfo; of a ban, until it ends
 //	ratelimit.ErrCost            ResourceExhausted   QuotaFailure: waiting does not help
 //	ratelimit.ErrUnavailable     Unavailable
 //	ratelimit.ErrNoIdentity      Unauthenticated
@@ -51,6 +51,10 @@ func answerTo(err error) (answer, bool) {
 	if errors.As(err, &exceeded) {
 		return exceededAnswer(exceeded), true
 	}
+	var cost *ratelimit.CostError
+	if errors.As(err, &cost) {
+		return costAnswer(cost), true
+	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
 			return c.answer(), true
@@ -61,19 +65,33 @@ func answerTo(err error) (answer, bool) {
 
 // exceededAnswer names the limit, and when to come again unless that is never.
 func exceededAnswer(e *ratelimit.ExceededError) answer {
-	quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
-		Subject:     e.Kind.String(),
-		Description: fmt.Sprintf("%s %s: limit %q", e.Type, e.Method, e.Limit),
-		QuotaMetric: e.Type + "/" + e.Method,
-		QuotaId:     e.Limit,
-		QuotaValue:  e.Rule.Count,
-	}}}
+	quota := violation(e.Type, e.Method, e.Limit, e.Kind.String(), e.Rule.Count)
 	if e.RetryAfter == store.Never {
 		return answer{newStatus(codes.ResourceExhausted, tooMuch, quota), noRetry}
 	}
 	text := fmt.Sprintf("rate limit %q is exceeded, retry after %v", e.Limit, e.RetryAfter)
+	if e.Banned {
+		text = fmt.Sprintf("rate limit %q was exceeded too often, and denies everything: retry after %v", e.Limit, e.RetryAfter)
+		quota.Violations[0].Description += ", by a ban"
+	}
 	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)}
 	return answer{newStatus(codes.ResourceExhausted, text, quota, retry), pushback(e.RetryAfter)}
+}
+
+// costAnswer names the limit that never allows as much.
+func costAnswer(e *ratelimit.CostError) answer {
+	return answer{newStatus(codes.ResourceExhausted, tooMuch, violation(e.Type, e.Method, e.Limit, e.Kind.String(), e.Most)), noRetry}
+}
+
+// violation says which limit a call of a method has met, whose calls it counts, and how many it allows.
+func violation(typ, method, limit, subject string, count int64) *errdetails.QuotaFailure {
+	return &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+		Subject:     subject,
+		Description: fmt.Sprintf("%s %s: limit %q", typ, method, limit),
+		QuotaMetric: typ + "/" + method,
+		QuotaId:     limit,
+		QuotaValue:  count,
+	}}}
 }
 
 // pushback is wait in whole milliseconds, rounded up.
@@ -85,7 +103,7 @@ func pushback(wait time.Duration) string {
 	return strconv.FormatInt(ms, 10)
 }
 
-const tooMuch = "the call asks for more than its rate limit ever allows"
+const tooMuch = "the call asks for what its rate limit never allows, however long it waits"
 
 // class is a class of errors that say no more than that.
 type class struct {

@@ -65,7 +65,7 @@ func saidBy(err error, trailer metadata.MD) said {
 }
 
 func TestClientsAreTold(t *testing.T) {
-	const tooMuch = "the call asks for more than its rate limit ever allows"
+	const tooMuch = "the call asks for what its rate limit never allows, however long it waits"
 	for _, tt := range []struct {
 		name    string
 		limiter *ratelimit.Limiter
@@ -91,7 +91,7 @@ func TestClientsAreTold(t *testing.T) {
 		},
 		{
 			"cost", ratelimittest.AllowAll(), 3, []grpclimit.Option{asAlice()},
-			said{codes.ResourceExhausted, tooMuch, "-", 0, []string{"-1"}},
+			said{codes.ResourceExhausted, tooMuch, "Create", 0, []string{"-1"}},
 		},
 		{
 			"no identity", ratelimittest.AllowAll(), 1, nil,
@@ -125,6 +125,44 @@ func TestClientsAreTold(t *testing.T) {
 			}
 			leaks(t, err)
 		})
+	}
+}
+
+// Who is banned is told that it is a ban, and until when: by the details, and by the pushback.
+func TestBansAreTold(t *testing.T) {
+	limiter, clock := ratelimittest.New()
+	l := perUser(2, time.Minute, 0)
+	l.Ban, l.After = time.Hour, 2
+	c := dial(t, serve(t, newOrders(limiter, l), asAlice()))
+	call := func() (got said, quota string) {
+		var trailer metadata.MD
+		err := c.Invoke(t.Context(), "/shop.Orders/Create", wrapperspb.Int64(1), new(emptypb.Empty), grpc.Trailer(&trailer))
+		leaks(t, err)
+		for _, d := range status.Convert(err).Details() {
+			if d, ok := d.(*errdetails.QuotaFailure); ok {
+				quota = d.Violations[0].Description
+			}
+		}
+		return saidBy(err, trailer), quota
+	}
+	for range 3 {
+		call() // the third is the first denial
+	}
+	for _, left := range []time.Duration{time.Hour, time.Second} {
+		got, quota := call()
+		text := fmt.Sprintf(`rate limit "Create" was exceeded too often, and denies everything: retry after %v`, left)
+		want := said{codes.ResourceExhausted, text, "Create", left, []string{fmt.Sprint(left.Milliseconds())}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("a call %v before the ban ends is told (-want +got):\n%s", left, diff)
+		}
+		if want := `shop.Orders Create: limit "Create", by a ban`; quota != want {
+			t.Errorf("QuotaFailure says %q, want %q", quota, want)
+		}
+		clock.Advance(time.Hour - time.Second)
+	}
+	clock.Advance(2*time.Second - time.Hour)
+	if got, _ := call(); got.Code != codes.OK {
+		t.Errorf("once the ban is over: %v, want OK", got)
 	}
 }
 

@@ -11,12 +11,16 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// QuotaExceeded is the type of a [Problem] that a limit is the reason of, as draft-ietf-httpapi-ratelimit-headers-10 has it.
-const QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+// The types of a [Problem] that a limit is the reason of, as draft-ietf-httpapi-ratelimit-headers-10 has them.
+const (
+	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	// AbnormalUsageDetected is that of a ban: the caller has not heeded denials.
+	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+)
 
 // Problem is the body of an answer that [WriteError] writes, as RFC 9457 (application/problem+json) has it.
 type Problem struct {
-	// Type is [QuotaExceeded] where a limit denied the call; else it is empty, which is to say that the status says it all.
+	// Type is [QuotaExceeded] or [AbnormalUsageDetected] where a limit denied the call; else it is empty, which is to say that the status says it all.
 	Type   string `json:"type,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -28,13 +32,15 @@ type Problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 	// RetryAfter is in whole seconds, the same as the header's; 0 if waiting does not help or nobody knows how long.
 	RetryAfter int64 `json:"retry_after,omitempty"`
+	// Banned says that the limit denies everything for RetryAfter, whatever it has room for, because it was exceeded too often.
+	Banned bool `json:"banned,omitempty"`
 }
 
 // WriteError answers r with the error that a limited call returned before its method ran, and reports whether err, or an
 // error that it wraps, is one:
 //
 //	error                        status  Retry-After
-//	ratelimit.ErrExceeded        429     seconds, rounded up, 1 or more
+//	ratelimit.ErrExceeded        429     seconds, rounded up, 1 or more; of a ban, until it ends
 //	ratelimit.ErrCost            429     none: waiting does not help
 //	ratelimit.ErrUnavailable     503
 //	ratelimit.ErrNoIdentity      401
@@ -75,6 +81,10 @@ func problem(ctx context.Context, err error) (Problem, bool) {
 	if errors.As(err, &exceeded) {
 		return denied(ctx, exceeded), true
 	}
+	var cost *ratelimit.CostError
+	if errors.As(err, &cost) {
+		return quota(cost.Limit, tooMuch), true
+	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
 			return newProblem(c.status, c.detail), true
@@ -85,20 +95,36 @@ func problem(ctx context.Context, err error) (Problem, bool) {
 
 // denied returns what there is to say of a call that a limit denied.
 func denied(ctx context.Context, err *ratelimit.ExceededError) Problem {
-	p := newProblem(http.StatusTooManyRequests, "The rate limit is exceeded.")
-	p.Type, p.Title = QuotaExceeded, "Quota Exceeded"
-	p.Limit = err.Limit
+	p := quota(err.Limit, tooMany)
+	if err.Banned {
+		p.Type, p.Title, p.Detail, p.Banned = AbnormalUsageDetected, "Abnormal Usage Detected", tooOften, true
+	}
 	if rec := recordIn(ctx); rec != nil {
-		p.ViolatedPolicies = rec.violated(err.Type, err.Method)
+		if names := rec.violated(err.Type, err.Method); names != nil {
+			p.ViolatedPolicies = names
+		}
 	}
-	if p.ViolatedPolicies == nil {
-		p.ViolatedPolicies = []string{safe(err.Limit)}
-	}
-	if err.RetryAfter != store.Never {
+	if err.RetryAfter == store.Never {
+		p.Detail = tooMuch
+	} else {
 		p.RetryAfter = ratelimit.RetrySeconds(err.RetryAfter)
 	}
 	return p
 }
+
+// quota is the problem that a limit is the reason of.
+func quota(limit, detail string) Problem {
+	p := newProblem(http.StatusTooManyRequests, detail)
+	p.Type, p.Title = QuotaExceeded, "Quota Exceeded"
+	p.Limit, p.ViolatedPolicies = limit, []string{safe(limit)}
+	return p
+}
+
+const (
+	tooMany  = "The rate limit is exceeded."
+	tooOften = "The rate limit was exceeded too often, and denies everything until the time in Retry-After is over."
+	tooMuch  = "The request asks for what the rate limit never allows, however long it waits."
+)
 
 var classes = []struct {
 	err    error
@@ -108,8 +134,8 @@ var classes = []struct {
 	{ratelimit.ErrMisconfigured, http.StatusInternalServerError, "Rate limiting does not work."},
 	{ratelimit.ErrUnavailable, http.StatusServiceUnavailable, "Rate limits cannot be checked at the moment."},
 	{ratelimit.ErrNoIdentity, http.StatusUnauthorized, "The request does not say who is calling."},
-	{ratelimit.ErrCost, http.StatusTooManyRequests, "The request asks for more than the rate limit ever allows."},
-	{ratelimit.ErrExceeded, http.StatusTooManyRequests, "The rate limit is exceeded."},
+	{ratelimit.ErrCost, http.StatusTooManyRequests, tooMuch},
+	{ratelimit.ErrExceeded, http.StatusTooManyRequests, tooMany},
 }
 
 func newProblem(status int, detail string) Problem {

@@ -72,7 +72,9 @@ func exceededProblem(retryAfter int64) httplimit.Problem {
 
 func TestWriteError(t *testing.T) {
 	allow := ratelimittest.AllowAll()
-	const exceeded, tooMuch = "The rate limit is exceeded.", "The request asks for more than the rate limit ever allows."
+	const exceeded, tooMuch = "The rate limit is exceeded.", "The request asks for what the rate limit never allows, however long it waits."
+	never := exceededProblem(0)
+	never.Detail = tooMuch
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -93,7 +95,7 @@ func TestWriteError(t *testing.T) {
 		},
 		{
 			"exceeded for ever", taken(alice(), ratelimittest.DenyAll(store.Never), 0, 1), "",
-			exceededProblem(0),
+			never,
 		},
 		{
 			"exceeded, without a number", ratelimit.ErrExceeded, "",
@@ -101,7 +103,23 @@ func TestWriteError(t *testing.T) {
 		},
 		{
 			"cost", taken(alice(), allow, 0, 3), "",
+			never,
+		},
+		{
+			"cost below 0", taken(alice(), allow, 0, -1), "",
+			never,
+		},
+		{
+			"cost, without a limit", ratelimit.ErrCost, "",
 			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: tooMuch},
+		},
+		{
+			"banned", banned(t, 90*time.Minute), "5400",
+			httplimit.Problem{
+				Type: httplimit.AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: 429,
+				Detail: "The rate limit was exceeded too often, and denies everything until the time in Retry-After is over.",
+				Limit:  "Create", ViolatedPolicies: []string{"Create"}, RetryAfter: 5400, Banned: true,
+			},
 		},
 		{
 			"no identity", taken(context.Background(), allow, 0, 1), "",
@@ -170,6 +188,22 @@ func TestWriteError(t *testing.T) {
 			})
 		}
 	}
+}
+
+// banned is the error of the call by which an id comes to be banned.
+func banned(t *testing.T, ban time.Duration) error {
+	t.Helper()
+	limiter, _ := ratelimittest.New()
+	p := createPolicy(0)
+	p.Limits[0].Ban, p.Limits[0].After = ban, 1
+	guard := limiter.Guard(p)
+	for range 2 {
+		if _, err := guard.Take(alice()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := guard.Take(alice())
+	return err
 }
 
 func TestWriteErrorLeavesOtherErrors(t *testing.T) {

@@ -33,6 +33,7 @@ type key struct {
 	source  string
 	mode    string
 	failure string
+	banned  bool
 }
 
 // wholeCall stands for all of a policy's limits.
@@ -40,7 +41,7 @@ const wholeCall = -1
 
 // limitKey is the key of what one limit said.
 func limitKey(p *rules.Policy, l *ratelimit.LimitDecision, r result) key {
-	return key{policy: p, limit: l.Index, result: r, source: sourceOf(l.Source), mode: l.Mode.String()}
+	return key{policy: p, limit: l.Index, result: r, source: sourceOf(l.Source), mode: l.Mode.String(), banned: r == rejected && l.Banned > 0}
 }
 
 // sourceOf is who decided a limit.
@@ -68,6 +69,9 @@ func (k key) attributes() []attribute.KeyValue {
 	add("rate_limiting.mode", k.mode)
 	add("rate_limiting.source", k.source)
 	add("error.type", k.failure)
+	if k.banned {
+		kvs = append(kvs, attribute.Bool("rate_limiting.banned", true))
+	}
 	return kvs
 }
 

@@ -9,7 +9,7 @@
 //
 // No convention of OpenTelemetry's names what a rate limiter measures; these names follow those of ASP.NET Core's.
 //
-//	rate_limiting.requests               counter          {request}   policy, method, result, mode, source, error
+//	rate_limiting.requests               counter          {request}   policy, method, result, mode, source, banned, error
 //	rate_limiting.check.duration         histogram        s           method, result
 //	rate_limiting.request.time_in_queue  histogram        s           method, result
 //	rate_limiting.active_request_leases  up-down counter  {request}   policy, method
@@ -22,9 +22,10 @@
 //	policy   rate_limiting.policy   the limit's name, as errors and overrides have it: "Create/user"
 //	method   code.function.name     what was called: "orders.Orders.Create"
 //	result   rate_limiting.result   acquired, rejected, canceled or error
-//	mode     rate_limiting.mode     enforce
-//	source   rate_limiting.source   who decided: store, cache (what this process remembers of the store), local (this
-//	                                process alone) or fallback (nobody, as onfail=open says)
+//	mode     rate_limiting.mode     enforce or shadow
+//	source   rate_limiting.source   who decided: store, cache (what this process remembers of the store), prefetch (what
+//	                                this process took from the store ahead), local (this process alone) or fallback (nobody, as onfail=open says)
+//	banned   rate_limiting.banned   true where the caller is banned, for which the limit denies everything; else it is not there
 //	error    error.type             why not, where the result is error; what kind of error
 //
 // A call counts in requests for each of its limits: as acquired for all of them if it may proceed; if not, as rejected for those

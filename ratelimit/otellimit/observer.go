@@ -131,7 +131,9 @@ func (o *Observer) addEvent(ctx context.Context, d *ratelimit.Decision) {
 		return
 	}
 	if l := longest(d); l != nil {
-		span.AddEvent("rate_limiting.rejected", trace.WithAttributes(limitKey(d.Policy, l, none).attributes()...))
+		k := limitKey(d.Policy, l, none)
+		k.banned = l.Banned > 0
+		span.AddEvent("rate_limiting.rejected", trace.WithAttributes(k.attributes()...))
 	}
 }
 

@@ -43,6 +43,12 @@ func failing(l rules.Limit, f rules.OnFail) rules.Limit {
 	return l
 }
 
+// banning is l with a ban for the second denial.
+func banning(l rules.Limit) rules.Limit {
+	l.Ban, l.After = time.Hour, 2
+	return l
+}
+
 func shadow(l rules.Limit) rules.Limit {
 	l.Mode = rules.Shadow
 	return l
@@ -152,6 +158,14 @@ func TestMetrics(t *testing.T) {
 			requests mode=shadow policy=Create/user/shadow result=rejected source=store = 3
 			check.duration result=acquired = 3 times
 			check.duration result=rejected = 2 times`,
+		},
+		{
+			"a ban after two denials", working, []rules.Limit{banning(user)}, 5, alice(), nil, `
+			requests mode=enforce policy=Create result=acquired source=store = 2
+			requests mode=enforce policy=Create result=rejected source=store = 1
+			requests banned=true mode=enforce policy=Create result=rejected source=store = 2
+			check.duration result=acquired = 2 times
+			check.duration result=rejected = 3 times`,
 		},
 		{
 			"a place that nobody keeps", broken(store.Unavailable), []rules.Limit{{Kind: rules.Concurrency, Count: 1, OnFail: rules.FailOpen}}, 1, alice(), nil, `
@@ -396,8 +410,8 @@ func TestADeniedCallIsAnEventOfItsCallersSpan(t *testing.T) {
 		t.Fatal(err)
 	}
 	limiter, _ := ratelimittest.New(ratelimit.WithObserver(observer))
-	g := limiter.Guard(policy(per(rules.User, 1, time.Minute), per(rules.IP, 1, time.Hour), per(rules.Global, 100, time.Hour)))
-	for range 2 {
+	g := limiter.Guard(policy(per(rules.User, 1, time.Minute), banning(per(rules.IP, 1, time.Hour)), per(rules.Global, 100, time.Hour)))
+	for range 3 {
 		ctx, span := tracer.Start(alice(), "call")
 		call(ctx, g)
 		span.End()
@@ -414,17 +428,26 @@ func TestADeniedCallIsAnEventOfItsCallersSpan(t *testing.T) {
 	if len(denied.Events()) != 1 || denied.Events()[0].Name != "rate_limiting.rejected" {
 		t.Fatalf("events = %v, want one rate_limiting.rejected", denied.Events())
 	}
-	got := map[string]string{}
-	for _, kv := range denied.Events()[0].Attributes {
-		got[string(kv.Key)] = kv.Value.AsString()
-	}
 	want := map[string]string{
 		"rate_limiting.policy": "Create/ip", "rate_limiting.mode": "enforce", "rate_limiting.source": "store",
 		"code.function.name": "shop.Orders.Create",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, attributes(denied)); diff != "" {
 		t.Errorf("attributes (-want +got):\n%s", diff)
 	}
+	want["rate_limiting.banned"] = "true"
+	if diff := cmp.Diff(want, attributes(spans.Ended()[2])); diff != "" {
+		t.Errorf("attributes of a ban (-want +got):\n%s", diff)
+	}
+}
+
+// attributes are those of a span's first event.
+func attributes(span trace.ReadOnlySpan) map[string]string {
+	got := map[string]string{}
+	for _, kv := range span.Events()[0].Attributes {
+		got[string(kv.Key)] = kv.Value.Emit()
+	}
+	return got
 }
 
 func TestNewRefusesANilProvider(t *testing.T) {
