@@ -96,9 +96,10 @@ func bytesOfSet(permits, joining int64) int64 {
 	return bytesPerSkipList + each*permits + bytesPerPointer*(pointers+pointers/2)
 }
 
-// largestCall returns the most permits that one call takes of l: another method may be what calls a bucket.
+// largestCall returns the most permits that are taken of l at once: another method may be what calls a bucket, and what is
+// taken ahead is taken for many calls.
 func largestCall(l *rules.Limit) int64 {
-	if l.Cost == "" && l.Bucket == "" {
+	if l.Cost == "" && l.Bucket == "" && l.Prefetch == 0 {
 		return 1
 	}
 	return mostCalls(l)

@@ -38,6 +38,8 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 64,1h cost=n",
 		"//ratelimit:user 65,1h cost=n",
 		"//ratelimit:user 128,1h bucket=shared",
+		"//ratelimit:user 128,1h prefetch=1s",
+		"//ratelimit:user 1000,1h prefetch=1s",
 		"//ratelimit:user 10,1h ban=1h after=1",
 		"//ratelimit:user 10,1h ban=1h after=2",
 		"//ratelimit:user 10,1h ban=1h after=100",
@@ -123,10 +125,18 @@ func spread(t *testing.T, limit *rules.Limit, key string) string {
 	return text
 }
 
+// takenAtOnce returns how many permits the test takes at once: those that a call may take, or a batch ahead.
+func takenAtOnce(limit *rules.Limit) int64 {
+	if limit.Prefetch > 0 {
+		return limit.Rules[0].Count / 8
+	}
+	return largestCall(limit)
+}
+
 // useUp takes permits one at a time, of a fixed window all at once, until there are no more.
 func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 	t.Helper()
-	cost := largestCall(limit)
+	cost := takenAtOnce(limit)
 	switch count := limit.Rules[0].Count; {
 	case limit.Algorithm == rules.FixedWindow:
 		cost = count
@@ -153,7 +163,7 @@ func outgrow(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 	larger := *limit
 	larger.Rules = []rules.Rule{{Count: 2 * mostCalls(limit), Window: limit.Rules[0].Window}}
 	larger.Ban, larger.After = 0, 0
-	out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(&larger, key, largestCall(limit))}, false)
+	out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(&larger, key, takenAtOnce(limit))}, false)
 	if err != nil || !out.Allowed {
 		t.Fatalf("Take beyond the limit = %+v, %v, want it allowed", out, err)
 	}
