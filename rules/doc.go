@@ -45,7 +45,7 @@
 //
 // # Algorithms
 //
-//	sliding-log    in every window: at most count. Exact; a record for each call of the window
+//	sliding-log    in every window: at most count. Exact; a record for each permit of the window
 //	sliding-window in every window: at most count. Counts for sub-windows; a permit is back up to one of them late
 //	fixed-window   in each of the windows that follow one another: at most count, and so in any window at most twice as
 //	               many. One number for each rule

@@ -286,13 +286,19 @@ func checkOptions(l *Limit, directive string) []string {
 			faults = append(faults, unsuited(o, directive))
 		} else if !o.has(l) {
 			faults = append(faults, alien(o, l.Algorithm))
-		} else if why := o.clash(l); why != "" {
+		} else if why := o.clash(l, l.has); why != "" {
 			faults = append(faults, why)
 		} else if f := o.parse(new(Limit), value); f != nil {
 			faults = append(faults, f.msg)
 		}
 	}
 	return faults
+}
+
+// has reports whether the limit has a value for an option.
+func (l *Limit) has(name string) bool {
+	o, ok := findOption(name)
+	return ok && o.print(l) != ""
 }
 
 func unsuited(o option, directive string) string {

@@ -268,7 +268,7 @@ func (p *line) checkChanges(l *Limit) {
 		}
 		if !o.has(&p.d.Limit) {
 			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
-		} else if why := o.clash(&p.d.Limit); o.name != "mode" && why != "" {
+		} else if why := o.clash(&p.d.Limit, p.has); o.name != "mode" && why != "" {
 			p.errs.addf(column, "%s", why)
 		}
 	}

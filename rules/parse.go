@@ -306,11 +306,14 @@ func (p *line) checkAlgorithm() {
 		column := p.d.Columns[o.name]
 		if column != 0 && !o.has(&p.d.Limit) {
 			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
-		} else if why := o.clash(&p.d.Limit); column != 0 && why != "" {
+		} else if why := o.clash(&p.d.Limit, p.has); column != 0 && why != "" {
 			p.errs.addf(column, "%s", why)
 		}
 	}
 }
+
+// has reports whether the line has an option, or the limit that it changes.
+func (p *line) has(name string) bool { return p.d.Columns[name] != 0 || p.d.Limit.has(name) }
 
 // checkRules reports what is wrong with the rules together.
 func (p *line) checkRules(end int) {

@@ -47,14 +47,14 @@ func coversQueue(_ *Limit, r, other Rule) string {
 	return "which spaces the calls of this queue further apart, want one rule"
 }
 
-// clash says why the limit cannot have an option that its algorithm has, "" if it can.
-func (o option) clash(l *Limit) string {
+// clash says why the limit cannot have an option that its algorithm has, "" if it can. Has says whether the limit has an option, be its value good or not.
+func (o option) clash(l *Limit, has func(name string) bool) string {
 	switch {
 	case o.name == "burst" && l.Queues():
 		return "found option burst beside wait, which makes a leaky-bucket a queue without a depth, want one of the two"
-	case o.name == "ban" && l.After == 0:
+	case o.name == "ban" && !has("after"):
 		return "found option ban without after, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
-	case o.name == "after" && l.Ban == 0:
+	case o.name == "after" && !has("ban"):
 		return "found option after without ban, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
 	case o.name == "ban" && l.Wait > 0:
 		return "found option ban beside wait, but a call that waits is denied before it passes, want one of the two"
