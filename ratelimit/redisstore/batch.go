@@ -243,7 +243,7 @@ func (b batch) size() int {
 var errReply = meaning{class: store.Misconfigured, mend: "nothing between client and server may change replies"}.
 	fail(errors.New("the reply is not one of the script's"))
 
-// decode reads the script's reply: one verdict for each decision.
+// decode reads the script's reply: one verdict for each decision. There is no reply where a hook of the client dropped the command.
 func (b batch) decode(reply []int64) ([]verdict, error) {
 	if len(reply) == 0 {
 		return nil, errReply

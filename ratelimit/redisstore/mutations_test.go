@@ -67,9 +67,13 @@ var mutations = []mutation{
 	{"a caller who leaves a shared script before it is written is in it",
 		`if rider.state.CompareAndSwap(queued, loaded) {`, `if rider.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
 	{"a script that a hook drops is a denial",
-		`if len(r.batch) == 0 {
-		return nil, errReply`, `if false {
-		return nil, errReply`, ".", "TestHostileHooks"},
+		`if len(reply) == 0 {
+		return nil, errReply
+	}
+	now`, `if len(reply) == 0 {
+		return nil, nil
+	}
+	now`, ".", "TestHostileHooks"},
 	{"callers wait for one whose client heeds no context",
 		`r.report(errOverdue)
 	l.release(r)`, `r.report(errOverdue)`, ".", "TestLateHook"},

@@ -90,20 +90,12 @@ func (r *ride) fly() {
 	reply, err := r.call.Run(&r.span)
 	var verdicts []verdict
 	if err == nil {
-		verdicts, err = r.decode(reply)
+		verdicts, err = r.batch.decode(reply)
 	}
 	r.lane.mu.Lock()
 	r.landed(err)
 	r.lane.mu.Unlock()
 	r.land(verdicts, err)
-}
-
-// decode reads the script's reply. There is none where the client never asked for the words of its command.
-func (r *ride) decode(reply []int64) ([]verdict, error) {
-	if len(r.batch) == 0 {
-		return nil, errReply
-	}
-	return r.batch.decode(reply)
 }
 
 // landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that. The lane's mu is held.
