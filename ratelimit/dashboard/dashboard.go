@@ -135,6 +135,7 @@ type pulse struct {
 	mu     sync.Mutex
 	latest time.Time
 	frames *frames
+	beats  int           // snapshots that were made
 	next   chan struct{} // closed once there is a newer one
 	open   atomic.Int64  // streams
 }
@@ -152,6 +153,7 @@ func (d *Dashboard) beat() {
 		d.pulse.frames = nil
 		return
 	}
+	d.pulse.beats++
 	d.pulse.frames = d.frames(d.pulse.frames)
 	close(d.pulse.next)
 	d.pulse.next = make(chan struct{})

@@ -28,7 +28,7 @@
 //
 // The user of that client needs, beside what package redisstore says,
 //
-//	+hincrby +hgetall +zincrby +zrevrange +zremrangebyrank +expire +lpush +ltrim +lrange
+//	+hincrby +hgetall +zincrby +zrevrange +zremrangebyrank +lpush +ltrim +lrange
 //
 // and what package redisoverride says where the page sets overrides.
 package dashboard

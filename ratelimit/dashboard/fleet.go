@@ -43,6 +43,7 @@ type fleet struct {
 	attended time.Time // of whoever is busy, and what follows
 	present  string    // what was last said of this instance
 	readTo   int64     // the second until which the book is read
+	looks    int       // how often it was read
 
 	mu    sync.Mutex
 	state shared
@@ -250,7 +251,8 @@ func whoOf(member string) who {
 // look reads what all have told.
 func (f *fleet) look(ctx context.Context, ids *ids) error {
 	now := f.now()
-	from := max(f.readTo-3, now.Unix()-span)
+	from := max(f.readTo-tailOf(f.looks), now.Unix()-span)
+	f.looks++
 	begin := time.Now()
 	pipe := f.client.Pipeline()
 	seconds := make(map[int64]*redis.MapStringStringCmd)
@@ -302,11 +304,10 @@ func (f *fleet) record(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, callBudget)
 	defer cancel()
 	text, _ := json.Marshal(c)
-	pipe := f.client.TxPipeline()
-	pipe.LPush(ctx, f.keys.changes(), text)
-	pipe.LTrim(ctx, f.keys.changes(), 0, shown-1)
-	pipe.Expire(ctx, f.keys.changes(), changesKept)
-	_, err := pipe.Exec(ctx)
+	e := newEntries(f.keys)
+	e.put(f.keys.changes(), "note", string(text), shown)
+	e.keep()
+	_, err := e.write(ctx, f.client)
 	return err
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -32,8 +33,10 @@ func (d *Dashboard) healthOf(h ratelimit.Health) storeView {
 		v.State, v.Title = "down", "Redis cannot decide"
 		v.Text = fmt.Sprintf("Since %s limits fall back to what their onfail says%s", d.since(h.Down, h.Failed), d.cause())
 	}
-	if h.Resting {
-		v.Breaker, v.Breaking = "open", "Several calls in a row failed. Redis is left alone for 250 ms at a time, and then one call tries; the others do not wait for it."
+	if len(h.Resting) > 0 {
+		v.Breaker = "open"
+		v.Breaking = "Several calls in a row failed. " + strings.Join(h.Resting, ", ") +
+			" is left alone for 250 ms at a time, and then one call tries; the others do not wait for it."
 	}
 	return v
 }

@@ -67,8 +67,11 @@ func (e *entries) put(key, what, name string, n int64) {
 func (e *entries) keep() {
 	for _, key := range e.names[2:] {
 		stays := kept
-		if key == e.keys.salt() {
+		switch key {
+		case e.keys.salt():
 			stays = saltKept
+		case e.keys.changes():
+			stays = changesKept
 		}
 		e.put(key, "keep", "", stays.Milliseconds())
 	}

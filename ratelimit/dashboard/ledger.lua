@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the instances: a ZSET of descriptions, each with the time at which it was last given, in ms
 -- KEYS[2]  the bans: a ZSET of limits and ids, each with the time at which its ban ends, in ms
--- KEYS[3…] what the entries write: a hash for each second, a ZSET for each minute, a string
+-- KEYS[3…] what the entries write: a hash for each second, a ZSET for each minute, a string, a list
 -- ARGV     while   how long, in ms, an instance counts that is not heard of
 --          entries of four: the index of a key, what to do, a name, a number
 --            here   KEYS[1]: the description of this instance, or one that is no longer its
@@ -12,6 +12,7 @@
 --            count  a hash: so many more of a name
 --            rank   a ZSET: so many more of a name, of which the 200 largest are kept
 --            keep   any: how long the key stays, in ms
+--            note   a list: a text at its head, of which so many stay
 --            salt   a string: what it is where it is not there
 -- returns  the time: seconds, µs
 
@@ -32,6 +33,9 @@ for i = 2, #ARGV, 4 do
     redis.call('PEXPIRE', key, n)
   elseif what == 'salt' then
     redis.call('SET', key, name, 'NX')
+  elseif what == 'note' then
+    redis.call('LPUSH', key, name)
+    redis.call('LTRIM', key, 0, n - 1)
   elseif what == 'here' then
     redis.call('ZADD', key, ms(now), name)
     redis.call('ZREMRANGEBYSCORE', key, '-inf', ms(now - ARGV[1]))

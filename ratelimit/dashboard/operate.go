@@ -44,6 +44,9 @@ type refusal struct{ error }
 
 func refuse(err error) error { return refusal{err} }
 
+// errForbidden is what this page does not do, whoever asks.
+var errForbidden = refusef("this page only reads, want WithWrites for one that changes things")
+
 func refusef(format string, args ...any) error {
 	return refuse(fmt.Errorf("dashboard: "+format, args...))
 }
@@ -125,7 +128,7 @@ type doneView struct {
 // change does what somebody asks for, and logs who and what, done or not.
 func (d *Dashboard) change(r *http.Request) (any, error) {
 	if !d.writes {
-		return nil, refusef("this page only reads, want WithWrites for one that changes things")
+		return nil, errForbidden
 	}
 	var o order
 	if err := read(r, &o); err != nil {
@@ -265,6 +268,8 @@ func (d *Dashboard) posted(answer func(*http.Request) (any, error)) http.Handler
 func statusOf(err error) int {
 	var refused refusal
 	switch {
+	case errors.Is(err, errForbidden):
+		return http.StatusForbidden
 	case errors.As(err, &refused), errors.Is(err, ratelimit.ErrNoIdentity):
 		return http.StatusBadRequest
 	case errors.Is(err, ratelimit.ErrUnavailable):

@@ -50,7 +50,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case !ok && r.Method == http.MethodGet && !strings.Contains(last, "."):
-		w.Header().Set("Location", url.PathEscape(last)+"/") // the page's own URLs are relative to a path that ends with a slash
+		w.Header().Set("Location", "./"+url.PathEscape(last)+"/") // the page's own URLs are relative to a path that ends with a slash
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	case !ok:
 		http.NotFound(w, r)

@@ -74,8 +74,21 @@ type banView struct {
 	Left  float64 `json:"left"` // s
 }
 
-// tail is how many seconds each tick tells anew: others may be late.
-const tail = 6
+const (
+	// tail is how many seconds each tick tells anew: others may be late.
+	tail = 6
+	// longTail is how many each tenth does: others may have had to wait for Redis.
+	longTail  = toldSpan + 10
+	longEvery = 10
+)
+
+// tailOf is how many seconds the n-th tick tells anew.
+func tailOf(n int) int64 {
+	if n%longEvery == 0 {
+		return longTail
+	}
+	return tail
+}
 
 // frames makes a snapshot; of the one before it, what has not changed is used again.
 func (d *Dashboard) frames(before *frames) *frames {
@@ -123,7 +136,7 @@ func (d *Dashboard) tick(survey ratelimit.Survey, limits []limitView) tickView {
 		state = d.alone(now, limits)
 	}
 	v.Now = now.Unix()
-	v.From = v.Now - tail + 1
+	v.From = v.Now - tailOf(d.pulse.beats) + 1
 	v.Lanes, v.Trips = columns(book, v.From, v.Now+1), trips(book, v.From, v.Now+1)
 	minute := book.lane(latencyLane).sum(v.Now-60, v.Now+1)
 	v.Latency = [2]float64{ms(quantile(minute, .5)), ms(quantile(minute, .99))}

@@ -10,7 +10,19 @@ const patience = 5 * time.Second
 
 // stream sends snapshots until the reader goes away, or takes too long.
 func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		http.Error(w, "found a request of another origin's page, want one of this page's own", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx keeps it back else
+	if r.Method == http.MethodHead {
+		return
+	}
 	select {
+	case <-d.closing.Done():
+		http.Error(w, "the dashboard of this instance is closed", http.StatusServiceUnavailable)
+		return
 	case d.streams <- struct{}{}:
 		defer func() { <-d.streams }()
 	default:
@@ -20,11 +32,13 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	d.pulse.open.Add(1)
 	defer d.pulse.open.Add(-1)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx keeps it back else
+	sends := sending{to: http.NewResponseController(w), w: w}
+	if err := sends.begin(); err != nil {
+		http.Error(w, "the dashboard cannot send while it counts, want ResponseWriters with Flush, or with Unwrap, in the handlers before it: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
-	sends := sending{to: http.NewResponseController(w), w: w}
 	for {
 		d.beat()
 		f, next := d.now()
@@ -58,6 +72,12 @@ type sending struct {
 	w              http.ResponseWriter
 	latest         *frames
 	version, scope string
+}
+
+// begin sends the header. The server's ReadTimeout, which is for requests, does not end the stream.
+func (s *sending) begin() error {
+	_ = s.to.SetReadDeadline(time.Time{})
+	return s.to.Flush()
 }
 
 // frames sends what the reader has not got.
