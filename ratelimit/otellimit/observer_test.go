@@ -275,14 +275,26 @@ func sum(t *testing.T, m meter, name string) float64 {
 	return 0
 }
 
+// What the overrides of a limiter come to is counted, whether they are in force or not, and its calls go on by the last that were good.
 func TestReloaded(t *testing.T) {
 	m := newMeter(t)
-	m.Reloaded(t.Context(), nil)
-	m.Reloaded(t.Context(), nil)
-	m.Reloaded(t.Context(), errors.New("line 3: count 0, want 1 or more"))
+	limiter, _ := ratelimittest.New(ratelimit.WithObserver(m))
+	g := limiter.Guard(policy(per(rules.User, 3, time.Minute)))
+	at := rules.Place{Source: "limits.yaml", Line: 2, Column: 3}
+	for text, good := range map[string]bool{"1,1m": true, "0,1m": false} {
+		if err := limiter.Override(t.Context(), []rules.Override{{Name: "Create", Text: text, At: at}}); (err == nil) != good {
+			t.Errorf("Override with %q = %v", text, err)
+		}
+	}
+	call(alice(), g)
+	call(alice(), g)
 	want := lines(`
-		policy.reloads = 2
-		policy.reloads error.type=_OTHER = 1`)
+		policy.reloads = 1
+		policy.reloads error.type=_OTHER = 1
+		requests mode=enforce policy=Create result=acquired source=store = 1
+		requests mode=enforce policy=Create result=rejected source=store = 1
+		check.duration result=acquired = 1 times
+		check.duration result=rejected = 1 times`)
 	if diff := cmp.Diff(want, m.page(t)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

@@ -267,3 +267,38 @@ func TestPermissions(t *testing.T) {
 		t.Errorf("the count is %d, want 21", got)
 	}
 }
+
+// By Sentinel the overrides are those of the master, and after a failover of the one that was promoted: what was set before holds on, and what is set then is told.
+func TestSentinel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	sentinel := redistest.StartSentinel(t)
+	client, replica := sentinel.Client(t), sentinel.Replica.Client(t)
+	s := newShop(t)
+	s.run(t, time.Hour, redisoverride.New(sentinel.Client(t)))
+	must(t, s.next(t))
+	subscribed(t, sentinel.Master.Client(t), 1)
+	must(t, redisoverride.Set(t.Context(), client, "Create", "20,1h"))
+	must(t, s.next(t))
+	must(t, redistest.Poll(func() error {
+		if got := replica.HGet(t.Context(), redisoverride.Key, "Create").Val(); got != "20,1h" {
+			return fmt.Errorf("the replica has %q, want 20,1h", got)
+		}
+		return nil
+	}))
+	sentinel.Master.Kill(t)
+	subscribed(t, replica, 1)
+	if got := s.count(t); got != 20 {
+		t.Errorf("the count is %d once the replica is master, want 20", got)
+	}
+	must(t, redistest.Poll(func() error {
+		if err := redisoverride.Set(t.Context(), client, "Create", "21,1h"); err != nil {
+			return err
+		}
+		if got := s.count(t); got != 21 {
+			return fmt.Errorf("the count is %d, want 21", got)
+		}
+		return nil
+	}))
+}
