@@ -251,7 +251,7 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 	now, reply := reply[0], reply[1:]
 	verdicts := make([]verdict, len(b))
 	for i := range b {
-		if len(reply) == 0 {
+		if len(reply) == 0 || reply[0] < int64(denied) || reply[0] > int64(failed) {
 			return nil, errReply
 		}
 		v := &verdicts[i]

@@ -87,8 +87,11 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 
 func TestDecodeForeignReplies(t *testing.T) {
 	b := batch{{op: take, detail: true, requests: []store.Request{{Rules: make([]rules.Rule, 2)}}}}
+	if _, err := b.decode([]int64{7, 1, 0, 1, 2, 0, 1, 2}); err != nil {
+		t.Errorf("decode of a whole reply: %v", err)
+	}
 	for _, reply := range [][]int64{
-		nil, {}, {1}, {1, 7}, {1, 7, 0, 1, 2}, {1, 7, 0, 1, 2, 0, 1}, {0, 0, 1, 2}, {1, 7, 0, 1, 2, 0, 1, 2, 9}, {2, 0}, {3, 0},
+		nil, {}, {7}, {7, 1}, {7, 1, 0, 1, 2}, {7, 1, 0, 1, 2, 0, 1}, {7, 0, 0, 1, 2}, {7, 1, 0, 1, 2, 0, 1, 2, 9}, {7, 2, 0}, {7, 3, 0}, {7, 4}, {7, -1},
 	} {
 		if got, err := b.decode(reply); err == nil {
 			t.Errorf("decode(%v) = %v, want an error", reply, got)
