@@ -31,8 +31,9 @@ type Health struct {
 	Down, Refused time.Time
 	// Failed is when a call last went wrong; zero if none has since the store last came back.
 	Failed time.Time
-	// Resting says that it is not asked for a moment, because calls before failed.
-	Resting bool
+	// Resting has the addresses of its servers that are not asked for a moment, because calls before failed: of a Cluster or Ring, those
+	// that are down. It is empty where all are asked.
+	Resting []string
 }
 
 // Survey says what is prepared, what overrides make of it, and how the store does. It asks nobody, and holds up no call.

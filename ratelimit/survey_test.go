@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -15,7 +16,7 @@ import (
 type resting struct{ store.Store }
 
 func (resting) Remote()       {}
-func (resting) Resting() bool { return true }
+func (resting) Resting() []string { return []string{"10.0.0.1:6379"} }
 func (resting) Take(context.Context, []store.Request, bool, *store.Outcome) error {
 	return &store.Error{Class: store.Unavailable, Err: errors.New("gone")}
 }
@@ -36,7 +37,7 @@ func TestSurvey(t *testing.T) {
 	if len(s.Policies) != 1 || s.Policies[0].Written != p || s.Policies[0].Policy != p || s.Policies[0].By != nil {
 		t.Errorf("Survey().Policies = %+v, want the one that is prepared, as it is written", s.Policies)
 	}
-	if s.Instances != 4 || !s.Store.Remote || !s.Store.Resting || !s.Store.Down.IsZero() {
+	if s.Instances != 4 || !s.Store.Remote || !slices.Equal(s.Store.Resting, []string{"10.0.0.1:6379"}) || !s.Store.Down.IsZero() {
 		t.Errorf("Survey() = %+v, want 4 instances and a remote store that is given a rest and has not failed a call", s)
 	}
 

@@ -2,6 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -9,8 +13,32 @@ import (
 
 var _ store.Breaker = (*Store)(nil)
 
-// Resting says whether a server is given a rest, in which calls that need it fail at once.
-func (s *Store) Resting() bool { return len(s.servers.Resting()) > 0 }
+// Resting returns the addresses of the servers that are given a rest, in which calls that need them fail at once. That of a Cluster or Ring
+// which has decided nothing yet is every address that its client was given.
+func (s *Store) Resting() []string {
+	names := s.servers.Resting()
+	if i := slices.Index(names, ""); i >= 0 {
+		names[i] = title(s.client)
+	}
+	return names
+}
+
+// title says where a client's servers are.
+func title(client redis.UniversalClient) string {
+	if c, ok := client.(*redis.Client); ok {
+		if addr := c.Options().Addr; addr != failover {
+			return addr
+		}
+		return "the master that the Sentinels name"
+	}
+	if addrs := destinationOf(client).addrs; len(addrs) > 0 {
+		return strings.Join(addrs, ", ")
+	}
+	return "Redis"
+}
+
+// failover is what a client has for an address whose master is found by Sentinels.
+const failover = "FailoverClient"
 
 // server is the one that decides d, whose keys are of one group.
 func (s *Store) server(d *decision) *rediscall.Server {

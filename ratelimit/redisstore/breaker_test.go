@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -235,6 +237,8 @@ func TestBreakerOfEachServer(t *testing.T) {
 				}
 			}
 
+			rests(t, s, ill[0], all.ill.Addr())
+
 			all.ill.Resume(t)
 			for _, key := range ill[:3] {
 				decidesAgain(t, s, key)
@@ -242,3 +246,47 @@ func TestBreakerOfEachServer(t *testing.T) {
 		})
 	}
 }
+
+// rests fails the test unless the store comes to give the server named want a rest, and no other, once it has failed calls of key.
+func rests(t *testing.T, s *redisstore.Store, key, want string) {
+	t.Helper()
+	if err := redistest.Poll(func() error { // a rest is over after a while, and a further call that fails begins it anew
+		store.Take(t.Context(), s, []store.Request{request(key, 1000, 1)}, false)
+		if got := s.Resting(); !slices.Equal(got, []string{want}) {
+			return fmt.Errorf("Resting() = %q, want %s", got, want)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestingHasNames holds that a store says which server it does not ask, even where the client knows of one alone, or has found none yet.
+func TestRestingHasNames(t *testing.T) {
+	hangUp := func(net.Conn) {}
+	one, two := listen(t, hangUp), listen(t, hangUp)
+	for name, test := range map[string]struct {
+		client redis.UniversalClient
+		want   string
+	}{
+		"client":         {redis.NewClient(&redis.Options{Addr: one, DialerRetries: 1}), one},
+		"socket":         {redis.NewClient(&redis.Options{Network: "unix", Addr: "/nowhere/redis.sock", DialerRetries: 1}), "/nowhere/redis.sock"},
+		"Sentinels":      {redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{one}, DialerRetries: 1}), "the master that the Sentinels name"},
+		"Cluster":        {redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{one, two}, DialerRetries: 1}), one + ", " + two},
+		"Ring":           {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one}, DialerRetries: 1}), one},
+		"another client": {another{redis.NewClient(&redis.Options{Addr: one, DialerRetries: 1})}, "Redis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() { test.client.Close() })
+			s := newStore(t, test.client, redisstore.WithBudget(short))
+			if got := s.Resting(); len(got) > 0 {
+				t.Errorf("Resting() = %q before the first call, want none", got)
+			}
+			rests(t, s, "rl:a", test.want)
+		})
+	}
+}
+
+// another is a client that a program has made itself.
+type another struct{ redis.UniversalClient }

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"regexp"
@@ -141,6 +142,96 @@ func TestCheckOfPermissions(t *testing.T) {
 
 	wrong := server.Client(t, sensible, func(o *redis.Options) { o.Username, o.Password = "limiter", "wrong" })
 	checkRefuses(t, newStore(t, wrong), nil, "WRONGPASS")
+}
+
+// checksUntil fails the test unless a check comes to what ok expects. One that a busy machine did not let end in time says so.
+func checksUntil(t *testing.T, s *redisstore.Store, ok func([]store.Finding, error) bool) {
+	t.Helper()
+	if err := redistest.Poll(func() error {
+		findings, err := s.Check(t.Context(), nil)
+		if !ok(findings, err) {
+			return fmt.Errorf("Check = %v, %v", findings, err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// onlyBegins says whether there is one finding, and it begins so.
+func onlyBegins(findings []store.Finding, begin string) bool {
+	return len(findings) == 1 && strings.HasPrefix(findings[0].Text, begin)
+}
+
+// TestCheckNamesShards holds that what is so at one server names it, and what is so at all of them names none.
+func TestCheckNamesShards(t *testing.T) {
+	one, two := redistest.Start(t), redistest.Start(t)
+	s, names := newStore(t, newRing(t, one, two)), func(server *redistest.Server) string { return "server " + server.Addr() + ": " }
+	do := func(server *redistest.Server, words ...any) {
+		t.Helper()
+		if err := server.Client(t).Do(t.Context(), words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const evicts = "the server's maxmemory-policy is allkeys-lru"
+	do(one, "config", "set", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+	checksUntil(t, s, func(findings []store.Finding, err error) bool {
+		return err == nil && onlyBegins(findings, names(one)+evicts)
+	})
+	do(two, "config", "set", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+	checksUntil(t, s, func(findings []store.Finding, err error) bool { return err == nil && onlyBegins(findings, evicts) })
+	do(two, "acl", "setuser", "default", "-eval")
+	checksUntil(t, s, func(_ []store.Finding, err error) bool {
+		return classOf(err) == store.Misconfigured && strings.HasPrefix(err.Error(), "misconfigured: "+names(two)+"redisstore: NOPERM")
+	})
+	do(one, "acl", "setuser", "default", "-eval")
+	checksUntil(t, s, func(_ []store.Finding, err error) bool {
+		return classOf(err) == store.Misconfigured && strings.HasPrefix(err.Error(), "misconfigured: redisstore: NOPERM")
+	})
+}
+
+// TestCheckNamesDeadShards holds that a check names a shard that is down: in its error, and in a finding once the Ring does without it.
+func TestCheckNamesDeadShards(t *testing.T) {
+	lives, dead := redistest.Standalone(t), redistest.Start(t)
+	s := newStore(t, newRing(t, lives, dead))
+	dead.Kill(t)
+	name := "server " + dead.Addr() + ": "
+	checksUntil(t, s, func(findings []store.Finding, err error) bool {
+		return err == nil && onlyBegins(findings, name+"the Ring has had no answer")
+	})
+	unaware := redis.NewRing(&redis.RingOptions{DialerRetries: 1, HeartbeatFrequency: time.Hour, Addrs: map[string]string{
+		"lives": lives.Addr(), "dead": dead.Addr(),
+	}})
+	t.Cleanup(func() { unaware.Close() })
+	checksUntil(t, newStore(t, unaware), func(_ []store.Finding, err error) bool {
+		return classOf(err) == store.Unavailable && strings.HasPrefix(err.Error(), "unavailable: "+name)
+	})
+}
+
+// newRing returns a client of a Ring of servers, which looks often for those that are down.
+func newRing(t *testing.T, servers ...*redistest.Server) *redis.Ring {
+	o := &redis.RingOptions{DialerRetries: 1, ReadTimeout: time.Minute, HeartbeatFrequency: 10 * time.Millisecond, Addrs: map[string]string{}}
+	for _, server := range servers {
+		o.Addrs[server.Addr()] = server.Addr()
+	}
+	client := redis.NewRing(o)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// TestCheckNamesMasters holds that the error of a check says which masters of a Cluster do not answer, be they dead or frozen.
+func TestCheckNamesMasters(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := newStore(t, cluster.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout, o.DialerRetries = time.Minute, 1 }))
+	checksUntil(t, s, func(_ []store.Finding, err error) bool { return err == nil })
+	cluster.Masters[0].Freeze(t)
+	cluster.Masters[1].Kill(t) // two of three: no replica is promoted
+	checksUntil(t, s, func(_ []store.Finding, err error) bool {
+		names := func(i int) bool {
+			return strings.Contains(err.Error(), "server "+cluster.Masters[i].Addr()+": redisstore: ")
+		}
+		return classOf(err) == store.Unavailable && names(0) && names(1) && !names(2)
+	})
 }
 
 // TestCheckKnowsItsCommands holds that check.lua asks about as many commands of a key as [redisstore.KeyCommands].

@@ -65,9 +65,10 @@ const KeyCommands = keyCommands
 
 // CheckClock is what a check finds of a server's clock that says server where this program's says now.
 func CheckClock(server, now time.Time) []store.Finding {
-	c := &check{}
-	c.clock(strconv.FormatInt(server.Unix(), 10), "0", now, now)
-	return c.findings
+	v := visit{check: &check{}}
+	v.clock(strconv.FormatInt(server.Unix(), 10), "0", now, now)
+	found, _ := v.results()
+	return found
 }
 
 // Queued is how many decisions wait for a ride, those included whose callers have left since.

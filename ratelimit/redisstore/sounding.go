@@ -23,7 +23,7 @@ func destinationOf(client redis.UniversalClient) (d destination) {
 	switch client := client.(type) {
 	case *redis.Client:
 		o := client.Options()
-		if d.secure = o.TLSConfig != nil; o.Network == "tcp" {
+		if d.secure = o.TLSConfig != nil; o.Network == "tcp" && o.Addr != failover {
 			d.addrs = []string{o.Addr}
 		}
 	case *redis.ClusterClient:

@@ -1,9 +1,10 @@
 package store
 
-// Breaker is a [Remote] that is not asked for a moment once it has not decided several calls in a row.
+// Breaker is a [Remote] whose servers are not asked for a moment once they have not decided several calls in a row, each by itself.
 type Breaker interface {
 	Remote
 
-	// Resting says whether the store is not asked now.
-	Resting() bool
+	// Resting returns the addresses of the store's servers that are not asked now, in order; none where all are asked. What has no address
+	// has a name in words.
+	Resting() []string
 }
