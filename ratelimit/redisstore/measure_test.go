@@ -21,6 +21,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 var measure = flag.Bool("measure", false, "measure every algorithm on a redis-server of its own, and write the tables of ../ALGORITHMS.md")
@@ -48,7 +49,7 @@ func TestMeasure(t *testing.T) {
 	for _, name := range variantNames(t) {
 		fmt.Fprintf(&bytes, "| `%s` |", name)
 		for _, count := range measuredCounts {
-			fmt.Fprintf(&bytes, " %d |", memoryOf(t, client, storetest.Requests(t, "rl:user=", count, time.Minute)[name]))
+			fmt.Fprintf(&bytes, " %d |", memoryOf(t, client, measured(t, count)[name]))
 		}
 		bytes.WriteString("\n")
 	}
@@ -79,7 +80,7 @@ func turns(t *testing.T, client *redis.Client) (allowed, denied map[cell][]float
 	allowed, denied = map[cell][]float64{}, map[cell][]float64{}
 	for range 7 {
 		for _, count := range measuredCounts {
-			for name, req := range storetest.Requests(t, "rl:user=", count, time.Minute) {
+			for name, req := range measured(t, count) {
 				at := cell{name, count}
 				a, d := timeOf(t, client, req)
 				allowed[at], denied[at] = append(allowed[at], a), append(denied[at], d)
@@ -89,8 +90,21 @@ func turns(t *testing.T, client *redis.Client) (allowed, denied map[cell][]float
 	return allowed, denied
 }
 
+// measured returns, by its options, a call of every algorithm: those for which all laws hold, and a queue.
+func measured(t *testing.T, count int64) map[string]store.Request {
+	t.Helper()
+	const queue = "algo=leaky-bucket wait=1m"
+	requests := storetest.Requests(t, "rl:user=", count, time.Minute)
+	d, err := rules.Parse(fmt.Sprintf("//ratelimit:user %d,1m %s", count, queue))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests[queue] = store.NewRequest(&d.Limit, "rl:user="+queue, 1)
+	return requests
+}
+
 func variantNames(t *testing.T) []string {
-	return slices.Sorted(maps.Keys(storetest.Requests(t, "", 10, time.Minute)))
+	return slices.Sorted(maps.Keys(measured(t, 10)))
 }
 
 // replaceBetween writes text between two comments of the page.
@@ -138,6 +152,9 @@ func timeOf(t *testing.T, client *redis.Client, req store.Request) (allowed, den
 	req.Rules = slices.Clone(req.Rules)
 	req.Rules[0].Window = 24 * time.Hour // nothing comes back meanwhile
 	count := req.Rules[0].Count
+	if req.Queue {
+		req.Wait = req.Rules[0].Window * time.Duration(count-1) / time.Duration(count) // that of the last call
+	}
 	half := min(count/2, 500)
 	var spent, calls, spentDenied, callsDenied float64
 	for round := range max(1, 500/half) {
