@@ -80,19 +80,19 @@ func (h *helper) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// await reads the helper's lines until one begins with word, and returns how many there were before it.
-func (h *helper) await(t testing.TB, word string) int {
+// await reads the helper's lines until one begins with word, and returns what follows it there.
+func (h *helper) await(t testing.TB, word string) string {
 	t.Helper()
-	for n := 0; h.out.Scan(); n++ {
-		if strings.HasPrefix(h.out.Text(), word) {
-			return n
+	for h.out.Scan() {
+		if said, ok := strings.CutPrefix(h.out.Text(), word); ok {
+			return strings.TrimSpace(said)
 		}
 	}
 	t.Fatalf("the helper ended before it said %q", word)
-	return 0
+	return ""
 }
 
-// helpHold locks args[0] with a lease of args[1], says so, and works, a line each, until it has lost the lock; then it unlocks.
+// helpHold locks args[0] with a lease of args[1], says so, and works, a line with the time each, until it has lost the lock; then it unlocks.
 func helpHold(s *redislock.Store, args []string) error {
 	lease, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -110,7 +110,7 @@ func helpHold(s *redislock.Store, args []string) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		fmt.Println("work")
+		fmt.Println("work", time.Now().UnixNano())
 		<-tick.C
 	}
 	fmt.Println("lost", context.Cause(ctx))
