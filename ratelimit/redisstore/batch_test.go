@@ -30,7 +30,7 @@ func TestManyDecisions(t *testing.T) {
 
 func testManyDecisions(t *testing.T, client *redis.Client) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 1000, time.UTC)
-	s, err := New(client, WithClock(func() time.Time { return now }))
+	s, err := New(client, Mutated(t), WithClock(func() time.Time { return now }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 			{Count: 3, Window: time.Second}, {Count: 5, Window: time.Minute},
 		}}
 	}
-	const first, second, third = 10_000_000_000_001, 10_000_000_000_002, 10_000_000_000_003
+	const first, second, third, fourth = 10_000_000_000_001, 10_000_000_000_002, 10_000_000_000_003, 10_000_000_000_004
 	f := s.flight(batch{
 		{op: take, base: first, detail: true, requests: []store.Request{limit("a", 2), limit("b", 1)}},
 		{op: take, base: second, requests: []store.Request{limit("b", 1), limit("a", 2)}},
@@ -53,6 +53,13 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 		{op: giveBack, base: first, detail: true, requests: []store.Request{limit("a", 2), limit("b", 1)}},
 		{op: giveBack, base: third, requests: []store.Request{limit("b", 2)}},
 		{op: take, base: third, detail: true, requests: []store.Request{limit("c", 0)}},
+		// alike but for their keys and names
+		{op: take, base: first, detail: true, requests: []store.Request{limit("a", 2)}},
+		{op: take, base: second, detail: true, requests: []store.Request{limit("string", 2)}},
+		{op: take, base: third, detail: true, requests: []store.Request{limit("a", 2)}},
+		{op: take, base: fourth, detail: true, requests: []store.Request{limit("b", 2)}},
+		{op: giveBack, base: first, requests: []store.Request{limit("a", 2)}},
+		{op: giveBack, base: fourth, requests: []store.Request{limit("b", 2)}},
 	}, false)
 	s.fly(context.Background(), f)
 	if f.err != nil {
@@ -76,6 +83,14 @@ func testManyDecisions(t *testing.T, client *redis.Client) {
 		}},
 		{status: done},
 		{status: done, at: now.UnixMicro(), rules: []store.RuleOutcome{{Remaining: 3}, {Remaining: 5}}},
+		{status: done, at: now.UnixMicro(), rules: []store.RuleOutcome{{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute}}},
+		{status: failed},
+		{status: denied, rules: []store.RuleOutcome{
+			{RetryAfter: time.Second, Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute},
+		}},
+		{status: done, at: now.UnixMicro(), rules: []store.RuleOutcome{{Remaining: 1, ResetAfter: time.Second}, {Remaining: 3, ResetAfter: time.Minute}}},
+		{status: done},
+		{status: done},
 	}
 	if diff := cmp.Diff(want, f.verdicts, cmp.AllowUnexported(verdict{})); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)

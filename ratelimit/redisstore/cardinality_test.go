@@ -43,7 +43,7 @@ func TestManyIDs(t *testing.T) {
 	}
 	server := redistest.Start(t)
 	admin, client := server.Client(t), server.Client(t)
-	s, err := redisstore.New(client, redisstore.WithBudget(10*time.Second), mutated(t))
+	s, err := redisstore.New(client, redisstore.WithBudget(10*time.Second), redisstore.Mutated(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,6 +155,42 @@ var flaws = []flaw{
 	{"a hole in the reply", "frame.lua", []string{
 		`reply[#reply + 1] = rule.reset`, `reply[#reply + 1] = rule.reset > 0 and rule.reset or nil`,
 	}, "TestMiniredis/PeekChargesNothing"},
+	{"the retry-after of the decision before", "frame.lua", []string{
+		`rule.retry = 0`, `local _ = rule`,
+	}, "TestManyDecisions"},
+	{"one name for all decisions of a batch", "frame.lua", []string{
+		`decision.base = ARGV[bases + i]`, `decision.base = ARGV[bases]`,
+	}, "TestManyDecisions"},
+	{"a decision that fails, and with it all behind it", "frame.lua", []string{
+		`local ok, status = pcall(decide)`, `local ok, status = true, decide()`,
+	}, "TestManyDecisions"},
+	{"a limit that is asked only where the one before it allows", "frame.lua", []string{
+		`if not limit.algorithm.probe(limit) then
+      allowed = false`, `if not limit.algorithm.probe(limit) then
+      return false`,
+	}, "TestMiniredis/Traces"},
+	{"a cost of nothing that is charged", "frame.lua", []string{
+		`    if limit.cost > 0 then
+      limit.algorithm.settle(limit, decision.base)
+    end`, `    limit.algorithm.settle(limit, decision.base)`,
+	}, "TestMiniredis/UnchargedIsInvisible"},
+	{"the last rule that decides alone", "entries.lua", []string{
+		`    if rule.retry ~= 0 then
+      allowed = false
+    end`, `    allowed = rule.retry == 0`,
+	}, "TestMiniredis/(Traces|Buckets)"},
+	{"what another version of a service counts that is thrown away", "entries.lua", []string{
+		`limit.others, limit.last = others, last`, `limit.others, limit.last = '', 0`,
+	}, "TestDeployments"},
+	{"a give-back of what has come back by itself", "bucket.lua", []string{
+		`local units = cost * rule.window - math.max(0, math.max(now, time) - at - ahead) * rule.count`, `local units = cost * rule.window`,
+	}, "TestMiniredis/(Traces|RateIsKept)"},
+	{"a give-back to the window that follows", "fixed_window.lua", []string{
+		`if at < rule.ends - rule.window or at >= rule.ends then`, `if false then`,
+	}, "TestMiniredis/(Traces|RateIsKept)"},
+	{"a give-back that moves up those who have been told when to go on", "queue.lua", []string{
+		`if rule.ends + more ~= at + delayed then`, `if false then`,
+	}, "TestMiniredis/(Traces|QueueSpacing)"},
 	{"an expiry that decides: a window that ends when its key does", "entries.lua", []string{
 		`if ends <= now then`, `if false then`,
 	}, "TestMiniredisWithoutExpiry/(Traces|RetryAfterIsTight)"},

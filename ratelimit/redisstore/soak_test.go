@@ -72,7 +72,7 @@ func TestSoak(t *testing.T) {
 	client := sentinel.Client(t, func(o *redis.FailoverOptions) {
 		o.ClientName, o.ReadTimeout, o.DialerRetries = "soak", 200*time.Millisecond, 1
 	})
-	s, err := redisstore.New(client, mutated(t))
+	s, err := redisstore.New(client, redisstore.Mutated(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -17,25 +16,11 @@ import (
 // newStore returns a store that asks client.
 func newStore(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(client, append([]redisstore.Option{redisstore.WithBudget(10 * time.Second), mutated(t)}, opts...)...)
+	s, err := redisstore.New(client, append([]redisstore.Option{redisstore.WithBudget(10 * time.Second), redisstore.Mutated(t)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// mutated makes a store's script the one in the file that RATELIMIT_TEST_SCRIPT names, if it does: .ci/mutate breaks it.
-func mutated(t testing.TB) redisstore.Option {
-	t.Helper()
-	text := redisstore.ScriptText()
-	if path := os.Getenv("RATELIMIT_TEST_SCRIPT"); path != "" {
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = string(file)
-	}
-	return redisstore.WithScript(text)
 }
 
 // request asks for cost from a rule of count in an hour.
