@@ -1,10 +1,13 @@
 package locktest
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 )
@@ -88,4 +91,74 @@ func testCapacity(t *testing.T, b *Bench) {
 	}
 }
 
-// stand makes waiters with these names stand in c's queue, one after the other.
+// testManyWaiters lets many wait, of whom one gives up: all the others are served, one at a time, and nothing is left of any.
+func testManyWaiters(t *testing.T, b *Bench) {
+	waiters := cmp.Or(b.Waiters, 1000)
+	l := newLocker(t, b.Store)
+	c := lock.Claim{Name: b.Prefix + "many"}
+	_, hold, err := l.Lock(ctx, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaver, leave := context.WithCancel(ctx)
+	defer leave()
+	left := make(chan struct{})
+	var inside, served atomic.Int64
+	var wg sync.WaitGroup
+	for i := range waiters {
+		wg.Go(func() {
+			if i == waiters/2 {
+				defer close(left)
+				if _, _, err := l.Lock(leaver, c.Name); !errors.Is(err, context.Canceled) {
+					t.Errorf("Lock of who gives up = %v, want %v", err, context.Canceled)
+				}
+				return
+			}
+			_, hold, err := l.Lock(ctx, c.Name)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("%d inside, want 1", n)
+			}
+			served.Add(1)
+			inside.Add(-1)
+			if err := hold.Unlock(); err != nil {
+				t.Errorf("Unlock: %v", err)
+			}
+		})
+	}
+	b.awaits(t, c, waiters)
+	leave()
+	<-left
+	b.awaits(t, c, waiters-1)
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if served.Load() != waiters-1 {
+		t.Errorf("%d served, want %d", served.Load(), waiters-1)
+	}
+	b.awaits(t, c, 0)
+	if s, err := b.Store.(lock.Peeker).Peek(ctx, c); err != nil || s.Cost != 0 {
+		t.Errorf("Peek = %+v, %v, want nobody to hold it", s, err)
+	}
+}
+
+// awaits returns once so many wait for c.
+func (b *Bench) awaits(t *testing.T, c lock.Claim, waiting int64) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := b.Store.(lock.Peeker).Peek(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Waiting == waiting {
+			return
+		}
+		<-tick.C
+	}
+}

@@ -18,6 +18,8 @@ type Bench struct {
 	Prefix string
 	// Pass lets d pass for all that is kept of name.
 	Pass func(t testing.TB, name string, d time.Duration)
+	// Waiters is how many wait where many do; 1,000 if it is 0.
+	Waiters int64
 }
 
 // Run runs the tests on benches that open makes.
@@ -26,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"Model":          testModel,
 		"Exclusion":      testExclusion,
 		"Capacity":       testCapacity,
+		"ManyWaiters":    testManyWaiters,
 		"Order":          testOrder,
 		"Reentrancy":     testReentrancy,
 		"Expiry":         testExpiry,

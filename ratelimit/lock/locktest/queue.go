@@ -10,6 +10,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/lock"
 )
 
+// stand makes waiters with these names stand in c's queue, one after the other.
 func stand(t *testing.T, b *Bench, c lock.Claim, n int) []lock.Waiter {
 	t.Helper()
 	waiters := make([]lock.Waiter, n)

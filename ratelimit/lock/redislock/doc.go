@@ -42,4 +42,7 @@
 // # Servers
 //
 // Use a server that evicts nothing (maxmemory-policy noeviction): a lock that is evicted is free. A Ring is refused.
+//
+// The nodes of a Redis Cluster hand on to each other who is to be woken. Between two of Redis 7.0 that takes 40 ms in place of one for some
+// of the messages that follow each other closely, up to one in ten.
 package redislock
