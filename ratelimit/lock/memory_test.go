@@ -24,6 +24,30 @@ func TestMemory(t *testing.T) {
 	})
 }
 
+// The shortest lease is renewed in time for as long as it is held, and no longer.
+func TestShortestLeaseIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := lock.New(lock.NewMemory(), lock.WithLease(lock.MinLease))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		held, hold, err := locks.Lock(ctx, "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if left, err := hold.TTL(ctx); err != nil || left > lock.MinLease || held.Err() != nil {
+			t.Errorf("after 10s: %v left, %v, %v, want some of %v", left, err, context.Cause(held), lock.MinLease)
+		}
+		cancel()
+		began := time.Now()
+		if _, _, err := locks.Lock(t.Context(), "it"); err != nil || time.Since(began) > lock.MinLease+time.Millisecond {
+			t.Errorf("Lock of another = %v after %v, want it a lease after the end of the first's context", err, time.Since(began))
+		}
+	})
+}
+
 // asked counts how often its store is asked.
 type asked struct {
 	*lock.Memory

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +79,96 @@ func testReentrancy(t *testing.T, b *Bench) {
 		t.Errorf("next token = %d, want more than %d", again.Token(), first.Token())
 	}
 	again.Unlock()
+}
+
+// testSharedContext has many goroutines lock again what their common context holds: none waits, each counts as a hold of the one owner, and the lock is
+// free when the last of them has let go, whichever that is.
+func testSharedContext(t *testing.T, b *Bench) {
+	const sharers = 20
+	l, other := newLocker(t, b.Store), newLocker(t, b.Store, lock.WithWait(0))
+	c := lock.Claim{Name: b.Prefix + "shared"}
+	shared, first, err := l.Lock(ctx, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := make([]*lock.Hold, sharers)
+	each := func(do func(i int)) {
+		var wg sync.WaitGroup
+		for i := range holds {
+			wg.Go(func() { do(i) })
+		}
+		wg.Wait()
+	}
+	each(func(i int) {
+		inner, hold, err := l.Lock(shared, c.Name)
+		if err != nil {
+			t.Errorf("Lock by a goroutine that shares the context = %v, want nil", err)
+			return
+		}
+		if holds[i] = hold; lock.Token(inner) != first.Token() {
+			t.Errorf("its token = %d, want %d", lock.Token(inner), first.Token())
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	wantHolds := func(want int) {
+		t.Helper()
+		if s, err := b.Store.(lock.Peeker).Peek(ctx, c); err != nil || len(s.Leases) != want || s.Cost != min(1, int64(want)) {
+			t.Errorf("%d holds of cost %d, %v, want %d of one owner", len(s.Leases), s.Cost, err, want)
+		}
+	}
+	wantHolds(1 + sharers)
+	if err := first.Unlock(); err != nil {
+		t.Error(err)
+	}
+	wantHolds(sharers)
+	last := holds[sharers-1]
+	holds = holds[:sharers-1]
+	each(func(i int) {
+		if err := holds[i].Unlock(); err != nil {
+			t.Errorf("Unlock = %v, want nil", err)
+		}
+	})
+	if _, _, err := other.Lock(ctx, c.Name); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("Lock of another while one is left = %v, want %v", err, lock.ErrBusy)
+	}
+	if err := last.Unlock(); err != nil {
+		t.Error(err)
+	}
+	wantHolds(0)
+	if _, _, err := l.Lock(shared, c.Name); !errors.Is(err, lock.ErrReleased) {
+		t.Errorf("Lock with the context of what was let go = %v, want %v", err, lock.ErrReleased)
+	}
+}
+
+// testShortestLease holds that whoever has the shortest lease either keeps it or learns that it is lost, and that tokens grow meanwhile.
+func testShortestLease(t *testing.T, b *Bench) {
+	l := newLocker(t, b.Store, lock.WithLease(lock.MinLease))
+	name := b.Prefix + "shortest"
+	last := int64(0)
+	for range 10 {
+		inner, hold, err := l.Lock(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hold.Token() <= last {
+			t.Errorf("token %d after %d, want more", hold.Token(), last)
+		}
+		last = hold.Token()
+		longer := time.NewTimer(3 * lock.MinLease) // which it outlives by renewals
+		select {
+		case <-longer.C:
+		case <-inner.Done():
+		}
+		lost := context.Cause(inner)
+		if lost != nil && !errors.Is(lost, lock.ErrLost) {
+			t.Errorf("cause = %v, want %v or none", lost, lock.ErrLost)
+		}
+		if err := hold.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) || err == nil && lost != nil {
+			t.Errorf("Unlock = %v where the cause is %v", err, lost)
+		}
+	}
 }
 
 // testExpiry holds that a lease ends, that what is lost cannot be brought back, and that a late release frees nobody's lock.

@@ -31,6 +31,8 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"ManyWaiters":    testManyWaiters,
 		"Order":          testOrder,
 		"Reentrancy":     testReentrancy,
+		"SharedContext":  testSharedContext,
+		"ShortestLease":  testShortestLease,
 		"Expiry":         testExpiry,
 		"Validation":     testValidation,
 		"GivingUp":       testGivingUp,
