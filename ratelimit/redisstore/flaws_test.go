@@ -146,6 +146,12 @@ var flaws = []flaw{
     return status`, `if ok and status ~= TAKEN or not ok then
     return ok and status or FAILED, status`,
 	}, "TestBucketPermissions"},
+	{"a reset that leaves the counts", "frame.lua", []string{
+		`redis.call('PEXPIRE', decision.limits[i].key, 0)`, `local _ = i`,
+	}, "TestMiniredis/ResetOfSeveral"},
+	{"a ban that ends early", "door.lua", []string{
+		`limit.closed, limit.denials = now + time, {}`, `limit.closed, limit.denials = now + math.floor(time / 4), {}`,
+	}, "TestMiniredis/Ban"},
 	{"keys that are built in the script", "frame.lua", []string{
 		`limits[i].key = KEYS[keys + i]`, `limits[i].key = KEYS[keys + i] .. ':log'`,
 	}, "TestClusterDeclaredKeys/PeekChargesNothing"},

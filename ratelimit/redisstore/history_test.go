@@ -47,7 +47,8 @@ type call struct {
 type charge struct {
 	limit  int
 	cost   int64
-	denies bool // the limit denied the call
+	denies bool          // the limit denied the call
+	banned time.Duration // and said that it is banned for so long
 }
 
 // span is the time from begin to end, both included.
@@ -59,7 +60,8 @@ func (s span) meets(t span) bool { return s.begin <= t.end && t.begin <= s.end }
 type history struct {
 	limits []store.Request // Cost is not looked at
 	calls  []call
-	losses []span // in which the store has lost charges: some, or all of them
+	acts   []act
+	losses []span // in which the store has lost charges, and bans: some, or all of them
 }
 
 const (
@@ -77,7 +79,9 @@ const (
 //
 //   - admissions: in every interval I, a limit admits at most
 //
-//     bound(|I|) + Σ over the losses f that meet I of min(bound(|I|), what was admitted in I before the end of f)
+//     bound(|I|) + Σ over the losses and its resets f that meet I of min(bound(|I|), what was admitted in I before the end of f)
+//
+//   - what was given back in I that had been charged before an f
 //
 //     where bound is what the algorithm promises of an interval of this length. What has been given back before the end of I
 //     is not admitted.
@@ -88,12 +92,16 @@ const (
 //
 //   - budget: every call ends.
 //
+//   - bans: whoever is told that a limit is banned until an instant, by the store or from memory, is told of a ban that somebody asked for, or that
+//     enough denials have brought about, which ends then and has not been lifted; and until then nobody is admitted who comes later.
+//
 //   - refusals: no call is misconfigured.
 func (h *history) violations() []string {
 	var found []string
 	for i := range h.limits {
 		found = append(found, h.overAdmitted(i)...)
 		found = append(found, h.unexplained(i)...)
+		found = append(found, h.unbanned(i)...)
 	}
 	for i := range h.calls {
 		if what := h.calls[i].wrong(); what != "" {
@@ -184,7 +192,7 @@ func (h *history) admissions(limit int) []admission {
 // overAdmitted looks at every interval from the beginning of a call to the end of another.
 func (h *history) overAdmitted(limit int) []string {
 	req := &h.limits[limit]
-	all := h.admissions(limit)
+	all, o := h.admissions(limit), h.oblivion(limit)
 	longest := time.Duration(0)
 	for _, r := range req.Rules {
 		longest = max(longest, 3*r.Window)
@@ -203,18 +211,20 @@ func (h *history) overAdmitted(limit int) []string {
 				continue
 			}
 			within := span{begin, all[j].at}
-			if most := bound(req, length) + h.lost(all[first:j+1], within, bound(req, length)); sum > most {
+			if most := bound(req, length) + o.more(all[first:j+1], within, bound(req, length)); sum > most {
 				return []string{fmt.Sprintf("admissions: %s %v admitted %d from %v to %v, want at most %d with %d losses",
-					req.Key, req.Rules, sum, within.begin, within.end, most, len(h.lossesIn(within)))}
+					req.Key, req.Rules, sum, within.begin, within.end, most, len(meeting(o.losses, within)))}
 			}
 		}
 	}
 	return nil
 }
 
-func (h *history) lossesIn(within span) []span {
-	var in []span
-	for _, f := range h.losses {
+func (h *history) lossesIn(within span) []span { return meeting(h.losses, within) }
+
+// meeting are those spans that meet another.
+func meeting(spans []span, within span) (in []span) {
+	for _, f := range spans {
 		if f.meets(within) {
 			in = append(in, f)
 		}
@@ -222,11 +232,38 @@ func (h *history) lossesIn(within span) []span {
 	return in
 }
 
-// lost is how much more than most may be admitted in an interval for what was lost in it: of each loss, what had been
+// oblivion is what a store has forgotten of a limit.
+type oblivion struct {
+	losses []span      // what the store has lost, and what somebody had it forget
+	astray []admission // what was given back after a loss, and had been charged before it: it was taken from what others had been charged
+}
+
+func (h *history) oblivion(limit int) oblivion {
+	o := oblivion{losses: slices.Clone(h.losses)}
+	for _, a := range h.actsOn(limit) {
+		if a.reset {
+			o.losses = append(o.losses, a.done())
+		}
+	}
+	for i := range h.calls {
+		c := &h.calls[i]
+		if c.backEnd > 0 && c.asks(limit) > 0 && len(meeting(o.losses, span{c.start, c.backEnd})) > 0 {
+			o.astray = append(o.astray, admission{at: c.backEnd, start: c.backStart, cost: c.asks(limit)})
+		}
+	}
+	return o
+}
+
+// more is how much more than most may be admitted in an interval for what was lost in it: of each loss, what had been
 // admitted before.
-func (h *history) lost(admitted []admission, within span, most int64) int64 {
+func (o *oblivion) more(admitted []admission, within span, most int64) int64 {
 	more := int64(0)
-	for _, f := range h.lossesIn(within) {
+	for _, a := range o.astray {
+		if within.meets(span{a.start, a.at}) {
+			more += a.cost
+		}
+	}
+	for _, f := range meeting(o.losses, within) {
 		before := int64(0)
 		for _, a := range admitted {
 			if a.start >= within.begin && a.start <= f.end {
@@ -260,6 +297,7 @@ const never = time.Duration(math.MaxInt64 / 4)
 // holdings are all of a limit's.
 func (h *history) holdings(limit int) []holding {
 	var all []holding
+	resets := slices.DeleteFunc(h.actsOn(limit), func(a act) bool { return a.failed || !a.reset })
 	for i := range h.calls {
 		c := &h.calls[i]
 		cost := c.asks(limit)
@@ -272,6 +310,10 @@ func (h *history) holdings(limit int) []holding {
 		}
 		if c.backEnd > 0 && !c.backFailed && len(h.lossesIn(span{c.start, c.backEnd + unsure})) == 0 {
 			one.gone = c.backEnd
+		}
+		next := sort.Search(len(resets), func(j int) bool { return resets[j].start > one.until })
+		if next < len(resets) && h.forgets(resets[next], span{one.from, one.until}) {
+			one.gone = min(one.gone, resets[next].end)
 		}
 		all = append(all, one)
 	}
@@ -315,7 +357,7 @@ func (h *history) unexplained(limit int) []string {
 	for i := range h.calls {
 		c := &h.calls[i]
 		for _, of := range c.charges {
-			if of.limit != limit || !of.denies {
+			if of.limit != limit || !of.denies || of.banned > 0 {
 				continue
 			}
 			explained := false

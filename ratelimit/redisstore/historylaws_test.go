@@ -24,16 +24,115 @@ func (c call) returned(ms int) call {
 	return c
 }
 
+// bannedAt is a denial at ms that says that the limit is banned until another.
+func bannedAt(ms, until int) call {
+	c := at(ms, denied)
+	c.charges[0].banned = time.Duration(until-ms) * time.Millisecond
+	return c
+}
+
+// fromMemory is the call, answered without the store.
+func (c call) fromMemory() call {
+	c.source = "remembered: denied"
+	return c
+}
+
+// resetAt is a reset from ms to ms+1, and banAt a ban of so many.
+func resetAt(ms int) act {
+	return act{reset: true, start: at(ms, allowed).start, end: at(ms, allowed).end}
+}
+
+func banAt(ms, d int) act {
+	return act{ban: time.Duration(d) * time.Millisecond, start: at(ms, allowed).start, end: at(ms, allowed).end}
+}
+
+// fails is the act, which the store may have done and may not.
+func (a act) fails() act {
+	a.failed = true
+	return a
+}
+
+// TestHistoryLawsOfActs holds that the checker of histories knows what resets and bans do. The limit is 2 in a second, and bans for 500 ms after 3 denials.
+func TestHistoryLawsOfActs(t *testing.T) {
+	full := []call{at(0, allowed), at(1, allowed)}
+	after := func(more ...call) []call { return append(full[:2:2], more...) }
+	three := []call{at(10, denied), at(11, denied), bannedAt(12, 512)}
+	flush := []span{{20 * time.Millisecond, 30 * time.Millisecond}}
+	for _, test := range []struct {
+		name   string
+		calls  []call
+		acts   []act
+		losses []span
+		breaks string // the law; none if empty
+	}{
+		{"two after a reset", after(at(100, allowed), at(101, allowed)), []act{resetAt(50)}, nil, ""},
+		{"three after a reset", after(at(100, allowed), at(101, allowed), at(102, allowed)), []act{resetAt(50)}, nil, "admissions"},
+		{"two more, and a reset of another key", after(at(100, allowed), at(101, allowed)), []act{{limit: 1, reset: true, start: 50, end: 51}}, nil, "admissions"},
+		{"two more, and the reset afterwards", after(at(100, allowed), at(101, allowed)), []act{resetAt(150)}, nil, "admissions"},
+		{"two after a reset that may have failed", after(at(100, allowed), at(101, allowed)), []act{resetAt(50).fails()}, nil, ""},
+		{"two after a reset that failed long ago", []call{at(20_000, allowed), at(20_001, allowed), at(20_100, allowed)}, []act{resetAt(0).fails()}, nil, "admissions"},
+		{"denied after a reset", after(at(100, denied)), []act{resetAt(50)}, nil, "denials"},
+		{"denied during a reset", after(at(50, denied)), []act{resetAt(50)}, nil, ""},
+		{"denied after a reset that may have failed", after(at(100, denied)), []act{resetAt(50).fails()}, nil, ""},
+		{"denied after a reset that was lost", after(at(100, denied)), []act{resetAt(10)}, flush, ""},
+		{"given back after a reset, of what others were charged", []call{at(0, allowed).returned(110), at(1, allowed), at(100, allowed), at(101, allowed), at(120, allowed)},
+			[]act{resetAt(50)}, nil, ""},
+
+		{"banned by three denials", after(three...), nil, nil, ""},
+		{"banned by two denials", after(at(11, denied), bannedAt(12, 512)), nil, nil, "bans"},
+		{"banned by three denials, of which one was lost", after(at(10, denied), at(11, indeterminate), bannedAt(12, 512)), nil, nil, ""},
+		{"banned by denials of longer ago than a window", []call{at(0, allowed), at(1, allowed), at(2, denied), at(3, denied), at(1020, allowed), at(1021, allowed), bannedAt(1022, 1522)}, nil, nil, "bans"},
+		{"told of a ban again", after(append(three, bannedAt(100, 512), bannedAt(400, 512))...), nil, nil, ""},
+		{"told of a longer ban", after(append(three, bannedAt(100, 580))...), nil, nil, "bans"},
+		{"remembering a ban", after(append(three, bannedAt(100, 512).fromMemory())...), nil, nil, ""},
+		{"remembering a ban of which nobody was told", after(at(10, denied), at(11, denied), bannedAt(12, 512).fromMemory()), nil, nil, "bans"},
+		{"banned by somebody", []call{bannedAt(100, 300)}, []act{banAt(0, 300)}, nil, ""},
+		{"banned for longer than somebody asked for", []call{bannedAt(100, 350)}, []act{banAt(0, 300)}, nil, "bans"},
+		{"banned before somebody asked for it", []call{bannedAt(100, 450)}, []act{banAt(150, 300)}, nil, "bans"},
+		{"banned by an act that may have failed", []call{bannedAt(100, 350)}, []act{banAt(0, 300).fails()}, nil, ""},
+		{"banned after the ban was lifted", []call{bannedAt(100, 300)}, []act{banAt(0, 300), banAt(50, 0)}, nil, "bans"},
+		{"banned after a reset", []call{bannedAt(100, 300)}, []act{banAt(0, 300), resetAt(50)}, nil, "bans"},
+		{"banned after a lift that may have failed", []call{bannedAt(100, 300)}, []act{banAt(0, 300), banAt(50, 0).fails()}, nil, ""},
+		{"banned after a lift that was lost", []call{bannedAt(100, 300)}, []act{banAt(0, 300), banAt(10, 0)}, flush, ""},
+		{"admitted while banned", []call{bannedAt(100, 300), at(150, allowed)}, []act{banAt(0, 300)}, nil, "bans"},
+		{"admitted when the ban is over", []call{bannedAt(100, 300), at(350, allowed)}, []act{banAt(0, 300)}, nil, ""},
+		{"admitted when the ban was lifted", []call{bannedAt(100, 300), at(150, allowed)}, []act{banAt(0, 300), banAt(120, 0)}, nil, ""},
+		{"admitted when the ban was lost", []call{bannedAt(10, 300), at(150, allowed)}, []act{banAt(0, 300)}, flush, ""},
+		{"admitted when the ban may have been lifted", []call{bannedAt(100, 300), at(150, allowed)}, []act{banAt(0, 300), banAt(120, 0).fails()}, nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			req := store.NewRequest(directiveOf(t, "2,1s ban=500ms after=3"), "rl:global:a", 1)
+			h := history{limits: []store.Request{req}, calls: test.calls, acts: test.acts, losses: test.losses}
+			wantLaw(t, &h, test.breaks)
+		})
+	}
+}
+
+// directiveOf reads what stands behind //ratelimit:global.
+func directiveOf(t *testing.T, text string) *rules.Limit {
+	t.Helper()
+	d, err := rules.Parse("//ratelimit:global " + text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &d.Limit
+}
+
+// wantLaw fails the test unless the history breaks one law once, or none.
+func wantLaw(t *testing.T, h *history, law string) {
+	t.Helper()
+	found := h.violations()
+	switch {
+	case law == "" && len(found) > 0:
+		t.Errorf("violations %q, want none", found)
+	case law != "" && (len(found) != 1 || !strings.Contains(found[0], law+": ")):
+		t.Errorf("violations %q, want one of %s", found, law)
+	}
+}
+
 // TestHistoryLaws holds that the checker of histories finds what breaks each of its laws, and nothing where none is
 // broken. The limit is 2 in a second.
 func TestHistoryLaws(t *testing.T) {
-	directive := func(options string) store.Request {
-		d, err := rules.Parse("//ratelimit:global 2,1s " + options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store.NewRequest(&d.Limit, "rl:global:a", 1)
-	}
 	flush := []span{{450 * time.Millisecond, 460 * time.Millisecond}}
 	slow, foreign, early := at(0, allowed), at(0, misconfigured), at(500, allowed)
 	slow.took, foreign.why, early.at = time.Minute, "WRONGTYPE", []time.Duration{400 * time.Millisecond}
@@ -80,14 +179,9 @@ func TestHistoryLaws(t *testing.T) {
 		{"charged before the call", "", []call{early}, nil, "receipts"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := history{limits: []store.Request{directive(test.options)}, calls: test.calls, losses: test.losses}
-			found := h.violations()
-			switch {
-			case test.breaks == "" && len(found) > 0:
-				t.Errorf("violations %q, want none", found)
-			case test.breaks != "" && (len(found) != 1 || !strings.Contains(found[0], test.breaks+": ")):
-				t.Errorf("violations %q, want one of %s", found, test.breaks)
-			}
+			req := store.NewRequest(directiveOf(t, "2,1s "+test.options), "rl:global:a", 1)
+			h := history{limits: []store.Request{req}, calls: test.calls, losses: test.losses}
+			wantLaw(t, &h, test.breaks)
 		})
 	}
 }

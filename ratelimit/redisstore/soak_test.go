@@ -38,13 +38,14 @@ var (
 const (
 	soakCallers = 50
 	soakPace    = 20 * time.Millisecond // of each caller
+	soakActs    = 500                   // of so many calls, one is none, but resets or bans
 )
 
 // soakLimits are limits by several algorithms. Each counts two ids, which are 20 keys together.
 var soakLimits = []string{
 	"40,500ms 150,3s algo=sliding-log", "40,500ms 150,3s algo=compact-log",
-	"100,2s algo=sliding-window onfail=open", "100,2s algo=sliding-window segments=3",
-	"60,1s algo=fixed-window onfail=closed", "60,1s algo=fixed-window start=first",
+	"100,2s algo=sliding-window onfail=open", "100,2s algo=sliding-window segments=3 ban=200ms after=10",
+	"60,1s algo=fixed-window onfail=closed ban=100ms after=20", "60,1s algo=fixed-window start=first",
 	"100,2s algo=token-bucket onfail=open", "100,2s algo=token-bucket refill=interval",
 	"100,2s algo=leaky-bucket onfail=closed", "100,2s algo=gcra burst=40",
 }
@@ -77,12 +78,12 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := newSoakers(t, s, c.begin)
-	calls := all.during(func() {
+	calls, acts := all.during(func() {
 		for c.round(); time.Since(c.begin) < *soakTime; {
 			c.round()
 		}
 	}, seed)
-	h := history{limits: all.requests, calls: calls, losses: c.losses}
+	h := history{limits: all.requests, calls: calls, acts: acts, losses: c.losses}
 	violations := h.violations()
 	for _, v := range violations {
 		t.Error(v)
@@ -113,6 +114,8 @@ func TestSoakFails(t *testing.T) {
 		"tokens rounded down, and the time of the last call forgotten":  "denials: ",
 		"a denied call that is charged":                                 "denials: ",
 		"a window that every call puts off":                             "denials: ",
+		"a reset that leaves the counts":                                "denials: ",
+		"a ban that ends early":                                         "bans: ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Client(t).FlushAll(t.Context())
@@ -129,9 +132,11 @@ func shifts(t *testing.T, s store.Store, most int) (found []string) {
 	t.Helper()
 	callers := newSoakers(t, s, time.Now())
 	var calls []call
+	var acts []act
 	for i := 0; i < most && len(found) == 0; i++ {
-		calls = append(calls, callers.during(func() { <-time.After(time.Second) }, uint64(i))...)
-		h := history{limits: callers.requests, calls: calls}
+		more, done := callers.during(func() { <-time.After(time.Second) }, uint64(i))
+		calls, acts = append(calls, more...), append(acts, done...)
+		h := history{limits: callers.requests, calls: calls, acts: acts}
 		found = h.violations()
 	}
 	return found
@@ -155,24 +160,25 @@ func newSoakers(t *testing.T, s store.Store, begin time.Time) *soakers {
 }
 
 // during has all of them call while f runs, and returns what came of it.
-func (c *soakers) during(f func(), seed uint64) []call {
+func (c *soakers) during(f func(), seed uint64) ([]call, []act) {
 	var over atomic.Bool
 	var callers sync.WaitGroup
-	recorded := make([][]call, soakCallers)
+	recorded, done := make([][]call, soakCallers), make([][]act, soakCallers)
 	for i := range recorded {
 		draw := rand.New(rand.NewPCG(seed, 1+uint64(i)))
-		callers.Go(func() { recorded[i] = soakCaller(c.methods, draw, &over) })
+		callers.Go(func() { recorded[i], done[i] = soakCaller(c.methods, draw, &over) })
 	}
 	f()
 	over.Store(true)
 	callers.Wait()
-	return slices.Concat(recorded...)
+	return slices.Concat(recorded...), slices.Concat(done...)
 }
 
 // soakMethod is a limited method.
 type soakMethod struct {
 	guard  *ratelimit.Guard
 	limits int
+	bans   bool // some limit of it
 }
 
 // soakMethods have one limit each, or three.
@@ -192,7 +198,8 @@ func soakMethods(t *testing.T, limiter *ratelimit.Limiter) []soakMethod {
 		if err != nil {
 			t.Fatal(err)
 		}
-		methods = append(methods, soakMethod{g, len(limits)})
+		bans := slices.ContainsFunc(limits, func(l rules.Limit) bool { return l.Ban > 0 })
+		methods = append(methods, soakMethod{g, len(limits), bans})
 	}
 	n := len(limits)
 	for i := range limits {
@@ -202,15 +209,32 @@ func soakMethods(t *testing.T, limiter *ratelimit.Limiter) []soakMethod {
 	return methods
 }
 
-// soakCaller calls until it is over, and returns what came of it.
-func soakCaller(methods []soakMethod, draw *rand.Rand, over *atomic.Bool) (calls []call) {
+// soakCaller calls until it is over, and resets or bans once in a while, and returns what came of it.
+func soakCaller(methods []soakMethod, draw *rand.Rand, over *atomic.Bool) (calls []call, acts []act) {
 	pace := time.NewTicker(soakPace)
 	defer pace.Stop()
 	for !over.Load() {
-		calls = append(calls, soakCall(methods[draw.IntN(len(methods))], draw))
+		method := methods[draw.IntN(len(methods))]
+		if draw.IntN(soakActs) == 0 {
+			acts = append(acts, soakAct(method, draw)...)
+		} else {
+			calls = append(calls, soakCall(method, draw))
+		}
 		<-pace.C
 	}
-	return calls
+	return calls, acts
+}
+
+// soakAct resets an id, or bans it where a limit of the method can, or lifts its ban.
+func soakAct(method soakMethod, draw *rand.Rand) (acts []act) {
+	id := ratelimit.ID{Kind: rules.Key, Text: soakIDs[draw.IntN(len(soakIDs))]}
+	ctx := context.WithValue(context.Background(), recording{}, &acts)
+	if method.bans && draw.IntN(2) > 0 {
+		method.guard.Ban(ctx, id, time.Duration(draw.IntN(3))*150*time.Millisecond) // 0 lifts
+	} else {
+		method.guard.Reset(ctx, id)
+	}
+	return acts
 }
 
 // soakCall makes one call, and gives back what one in twenty was granted.
@@ -251,7 +275,7 @@ func sourceOf(d *ratelimit.Decision, err error) string {
 	return "store: " + verdict
 }
 
-// recording is the key of the context's *call that a [recorder] writes to.
+// recording is the key of the context's *call or *[]act that a [recorder] writes to.
 type recording struct{}
 
 // recorder is a store that records what is asked of another. It is safe for concurrent use.
@@ -312,6 +336,7 @@ func (c *call) answered(requests []store.Request, out *store.Outcome, err error)
 	for i := range requests {
 		n := len(requests[i].Rules)
 		c.charges[i].denies = slices.ContainsFunc(answers[:n], func(r store.RuleOutcome) bool { return r.RetryAfter > 0 })
+		c.charges[i].banned = answers[0].Banned
 		answers = answers[n:]
 	}
 }
@@ -334,8 +359,21 @@ func (r *recorder) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	return err
 }
 
+// acts records what is done to each of requests.
+func (r *recorder) acts(ctx context.Context, requests []store.Request, a act, do func() error) error {
+	a.start = time.Since(r.begin)
+	err := do()
+	a.end, a.failed = time.Since(r.begin), err != nil
+	acts := ctx.Value(recording{}).(*[]act)
+	for i := range requests {
+		a.limit = r.limit(&requests[i])
+		*acts = append(*acts, a)
+	}
+	return err
+}
+
 func (r *recorder) Reset(ctx context.Context, requests []store.Request) error {
-	return r.store.Reset(ctx, requests)
+	return r.acts(ctx, requests, act{reset: true}, func() error { return r.store.Reset(ctx, requests) })
 }
 
 func (r *recorder) Grant(ctx context.Context, requests []store.Request) error {
@@ -347,15 +385,23 @@ func (r *recorder) Peek(ctx context.Context, requests []store.Request, out *stor
 }
 
 func (r *recorder) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
-	return r.store.Ban(ctx, requests, d)
+	return r.acts(ctx, requests, act{ban: d}, func() error { return r.store.Ban(ctx, requests, d) })
 }
 
 // String is what came of the calls, in a table.
 func (h *history) String() string {
 	counts, errs, took := map[string]int{}, map[string]int{}, make([]time.Duration, 0, len(h.calls))
-	returned := 0
+	returned, banned, resets := 0, 0, 0
+	for i := range h.acts {
+		if h.acts[i].reset {
+			resets++
+		}
+	}
 	for i := range h.calls {
 		c := &h.calls[i]
+		if c.isBanned() {
+			banned++
+		}
 		counts[c.source]++
 		if c.why != "" {
 			errs[c.result.String()]++
@@ -370,7 +416,9 @@ func (h *history) String() string {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "calls\t%d\n", len(h.calls))
 	printCounts(w, counts)
+	fmt.Fprintf(w, "denied by a ban\t%d\n", banned)
 	fmt.Fprintf(w, "given back\t%d\n", returned)
+	fmt.Fprintf(w, "keys reset, banned\t%d, %d\n", resets, len(h.acts)-resets)
 	printCounts(w, errs)
 	fmt.Fprintf(w, "p50, p99, slowest\t%v, %v, %v\n", took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
 	w.Flush()
@@ -395,6 +443,12 @@ func (h *history) wantAll(t *testing.T) {
 	}
 	if !slices.ContainsFunc(h.calls, func(c call) bool { return c.source == "remembered: denied" }) {
 		t.Error("no call was denied from memory, want some")
+	}
+	if !slices.ContainsFunc(h.calls, func(c call) bool { return c.isBanned() }) {
+		t.Error("no call was denied by a ban, want some")
+	}
+	if !slices.ContainsFunc(h.acts, func(a act) bool { return a.reset && !a.failed }) {
+		t.Error("no key was reset, want some")
 	}
 	for _, r := range []result{allowed, denied, unavailable} {
 		if seen[r] == 0 {
