@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"ratelimit/storetest/redistest":    {"github.com/redis/go-redis/v9"},
 
 	// Modules of their own.
+	"ratelimit/connectlimit":      {"ratelimit", "ratelimit/store", "ratelimit/clientaddr", "connectrpc.com/connect", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
 	"ratelimit/dashboard/browser": {},
 	"ratelimit/grpclimit":         {"ratelimit", "ratelimit/store", "ratelimit/clientaddr", "google.golang.org/grpc", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
 	"ratelimit/otellimit":         {"rules", "ratelimit", "ratelimit/store", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/attribute"},

@@ -30,9 +30,5 @@
 //
 // # connect-go
 //
-// Its handlers are net/http handlers, for which httplimit.Identify finds the identity. [Status] makes what their errors need:
-//
-//	if s, ok := grpclimit.Status(err); ok {
-//		return nil, connect.NewError(connect.Code(s.Code()), errors.New(s.Message()))
-//	}
+// Package connectlimit does the same for its handlers, and needs no gRPC.
 package grpclimit
