@@ -457,7 +457,7 @@ func TestADeniedCallIsAnEventOfItsCallersSpan(t *testing.T) {
 func attributes(span trace.ReadOnlySpan) map[string]string {
 	got := map[string]string{}
 	for _, kv := range span.Events()[0].Attributes {
-		got[string(kv.Key)] = kv.Value.Emit()
+		got[string(kv.Key)] = kv.Value.String()
 	}
 	return got
 }

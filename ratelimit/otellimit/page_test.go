@@ -68,7 +68,7 @@ func labels(set attribute.Set) string {
 	var text strings.Builder
 	for _, kv := range set.ToSlice() {
 		if name := string(kv.Key); name != "code.function.name" {
-			fmt.Fprintf(&text, " %s=%s", strings.TrimPrefix(name, "rate_limiting."), kv.Value.Emit())
+			fmt.Fprintf(&text, " %s=%s", strings.TrimPrefix(name, "rate_limiting."), kv.Value.String())
 		}
 	}
 	return text.String()
