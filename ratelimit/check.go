@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,11 +93,8 @@ func (l *Limiter) probes() []store.Request {
 			probes = append(probes, store.NewRequest(limit, key.template, 0))
 		}
 	}
-	slices.SortFunc(probes, func(a, b store.Request) int {
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
+	slices.SortFunc(probes, func(a, b store.Request) int { // of two under one key, the one with a ban asks for more
+		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(b.Ban, a.Ban))
 	})
 	probes = slices.CompactFunc(probes, func(a, b store.Request) bool { return a.Key == b.Key })
 	return probes

@@ -223,13 +223,21 @@ func (c *check) charge(ctx context.Context, key string) error {
 	return nil
 }
 
-// look asks for the state behind a key, and names the key if that cannot be had.
+// look asks for the state behind a key, and behind that of its bans where it has some, and names them if that cannot be had.
 func (c *check) look(ctx context.Context, req store.Request) error {
 	req.Cost = 0
 	_, err := store.Take(ctx, c.store, []store.Request{req}, true)
 	var failed *store.Error
 	if errors.As(err, &failed) {
-		return &store.Error{Class: failed.Class, Err: fmt.Errorf("key %s: %w", req.Key, failed.Err)}
+		return &store.Error{Class: failed.Class, Err: fmt.Errorf("key %s: %w", asked(req), failed.Err)}
 	}
 	return err
+}
+
+// asked names what is read for a request.
+func asked(req store.Request) string {
+	if req.Ban > 0 {
+		return req.Key + ", or that of its bans, " + doorKey(req.Key)
+	}
+	return req.Key
 }

@@ -234,6 +234,24 @@ func TestCheckNamesMasters(t *testing.T) {
 	})
 }
 
+// A user who may use the keys of limits, and not those of their bans, is found at the start.
+func TestCheckOfTheKeysOfBans(t *testing.T) {
+	server := redistest.Start(t)
+	req := request("rl:ip=192.0.2.1:accounts.Accounts-Login", 5, 1)
+	banning := req
+	banning.Ban, banning.After = time.Hour, 3
+	user := func(keys string) *redisstore.Store {
+		as(t, server, strings.Replace(acl, "~rl:*", keys, 1)+" +info")
+		return newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.Username, o.Password = "limiter", "pw" }))
+	}
+	const limits = "~rl:ip=* ~rl:check "
+	checked(t, user(limits), []store.Request{req})
+	for _, bans := range []string{"", "%R~rl:ban:*", "%W~rl:ban:*"} {
+		checkRefuses(t, user(limits+bans), []store.Request{banning}, "NOPERM", req.Key+", or that of its bans, rl:ban:{"+req.Key+"}")
+	}
+	checked(t, user(limits+"~rl:ban:*"), []store.Request{banning})
+}
+
 // TestCheckKnowsItsCommands holds that check.lua asks about as many commands of a key as [redisstore.KeyCommands].
 func TestCheckKnowsItsCommands(t *testing.T) {
 	text, err := os.ReadFile("check.lua")
