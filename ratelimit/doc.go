@@ -48,6 +48,10 @@
 // and gives up or whose context ends, has failed: its rates are charged as their Charge says. The wait of each begins when
 // it is asked, and those who wait are served in the order in which they came, by all processes.
 //
+// The locks of one call are asked in an order of their own, [Guard.Hold], so that two calls never wait for each other. Within a call, with its context,
+// the locks that it has nest, and places in flight do not: a method with a concurrency of 1 that calls another with the same bucket waits for itself,
+// and is denied after its wait.
+//
 // While the lock store cannot decide, onfail=local lets each process decide alone: one call of a lock in each, and in flight the
 // process's share of the count.
 //

@@ -15,7 +15,9 @@ import (
 )
 
 // Hold is Take for a method whose policy has a concurrency or a lock. The rates are asked first, then what is limited in flight, then the
-// locks; a call that one of them denies gives back what those before it granted.
+// locks; a call that one of them denies gives back what those before it granted. The locks of one call are asked in an order that is the same for all
+// calls, whatever that of their lines: those that have an id before those of a whole method, each by its key. So no call waits for one that waits for
+// it, unless it makes others within: locks that nest are to nest in one order everywhere, else both calls wait until one of them has waited in vain.
 //
 // The context that it returns is for the method: it is done, with the cause [lock.ErrLost], when something that the call holds is lost, and once
 // it is let go. A lock that the method takes again with it nests. [Permit.Done] is to be called when the method has ended:
@@ -47,6 +49,7 @@ func (g *Guard) onlyRates() error {
 type wanted struct {
 	index int
 	kind  rules.Kind
+	width int // 0 for one id, 1 for all callers
 	name  string
 	cost  int64
 }
@@ -54,7 +57,11 @@ type wanted struct {
 // want adds what l, which is limit i, is to hold for a call. A cost of 0 needs no room.
 func (c *call) want(l *limit, i int, id string, cost int64) {
 	if cost > 0 {
-		c.holds = append(c.holds, wanted{i, l.Kind, l.name(id), cost})
+		w := wanted{index: i, kind: l.Kind, name: l.name(id), cost: cost}
+		if l.Whose() == rules.Global {
+			w.width = 1
+		}
+		c.holds = append(c.holds, w)
 	}
 }
 
@@ -66,9 +73,15 @@ func (l *limit) name(id string) string {
 	return l.key(id)
 }
 
-// sortHolds puts what is limited in flight before the locks.
+// sortHolds puts what is limited in flight before the locks, and these into an order that all calls have in common, in which none waits for an id
+// while it has what all wait for.
 func (c *call) sortHolds() {
-	slices.SortStableFunc(c.holds, func(a, b wanted) int { return cmp.Compare(a.kind, b.kind) })
+	slices.SortStableFunc(c.holds, func(a, b wanted) int {
+		if a.kind != b.kind || a.kind != rules.Lock {
+			return cmp.Compare(a.kind, b.kind)
+		}
+		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.name, b.name))
+	})
 }
 
 // holds has the ways to what one limit holds: at the limiter's store, and in this process alone.

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -133,7 +132,7 @@ func (g *Guard) shadowFailed(ctx context.Context, of *health, err error) {
 
 // holdShadow takes what c is to hold and can have at once, for as long as the call runs. Nothing that becomes of it ends the call's context.
 func (g *Guard) holdShadow(ctx context.Context, c *call, d *Decision, permit *Permit) {
-	slices.SortStableFunc(c.holds, func(a, b wanted) int { return int(a.kind) - int(b.kind) })
+	c.sortHolds()
 	for _, w := range c.holds {
 		said := LimitDecision{Index: w.index, Key: w.name, Cost: w.cost, Mode: rules.Shadow}
 		_, got, err := g.limits[w.index].holds.shared.try(ctx, w.name, w.cost)

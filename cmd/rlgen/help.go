@@ -83,7 +83,9 @@ The method's context is done when it is let go, and before another can have it w
 cause lock.ErrLost: do the work with that context, and let nothing that it returns depend on it. An
 *http.Request gets it by WithContext. A method whose context cannot be replaced is not told; rlgen warns.
 A method with the context of a lock may call others that take the same lock (bucket= shares it): they nest.
-Two calls in flight never nest: each takes its place.
+Two calls in flight never nest: each takes its place, and with a concurrency of 1 the inner one is denied.
+Several locks of one call are taken in an order that is the same for all calls, those by= an id first, so that
+no two wait for each other; calls within calls are to take theirs in one order everywhere, or they wait in vain.
 
 A lease is renewed while the call runs, and ends by itself when its process does. A lock keeps two calls from
 doing the same work in nearly all cases; where two would do harm, hand lock.Token(ctx) to what is written.
