@@ -99,6 +99,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"AheadOfSubwindows", true, testAheadOfSubwindows},
 		{"InvalidAhead", false, testInvalidAhead},
 		{"ClockSetBack", true, pasts(lawBackward)},
+		{"ClockSetBackRate", true, scenes(lawSetBackRate)},
 		{"Numbers", true, testNumbers},
 		{"ChangedLimits", true, testChangedLimits},
 		{"SameMicrosecond", true, testSameMicrosecond},
