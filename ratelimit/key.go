@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/netip"
-	"strings"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -15,7 +14,7 @@ const maxID = 64
 
 // DefaultIPv6Prefix is how many bits of an IPv6 address count unless [WithIPv6Prefix] says otherwise: a customer holds a /64
 // or more.
-const DefaultIPv6Prefix = 64
+const DefaultIPv6Prefix = rules.DefaultIPv6Prefix
 
 // ipv6Prefix is how many bits of an IPv6 address count.
 type ipv6Prefix int
@@ -71,29 +70,8 @@ func appendHash(b []byte, id string, secret []byte) []byte {
 	return hex.AppendEncode(append(b, '~'), sum[:sha256.Size/2])
 }
 
-// id is the id of an address: v4 in v6 form is v4, v6 is its network, zones are dropped. It is empty for the zero Addr.
-func (bits ipv6Prefix) id(addr netip.Addr) string {
-	if !addr.IsValid() {
-		return ""
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		network, _ := addr.Prefix(int(bits)) // [New] has seen to it that v6 addresses have so many
-		addr = network.Addr()
-	}
-	return addr.String()
-}
+// id is the id of an address; empty for the zero Addr. [New] has seen to it that v6 addresses have so many bits.
+func (bits ipv6Prefix) id(addr netip.Addr) string { return rules.AddressID(addr, int(bits)) }
 
-// parse is the id of an address in text form, with or without a port and brackets; empty if it is none.
-func (bits ipv6Prefix) parse(text string) string {
-	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
-		text = strings.TrimSuffix(inner, "]")
-	}
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return bits.id(addr)
-	}
-	if ap, err := netip.ParseAddrPort(text); err == nil {
-		return bits.id(ap.Addr())
-	}
-	return ""
-}
+// parse is the id of an address in text form; empty if it is none.
+func (bits ipv6Prefix) parse(text string) string { return rules.ParseAddressID(text, int(bits)) }

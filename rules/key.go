@@ -1,6 +1,10 @@
 package rules
 
-import "strconv"
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
 
 // Name returns the handle of limit i in errors, headers, metrics and overrides: the name that its directive gives, else the method's
 // name, followed by the kind where the policy has several limits: "Create", "Create/user",
@@ -102,6 +106,37 @@ func (p *Policy) KeyTemplate(i int) string {
 		return prefix + ":" + Global.String() + ":" + bucket + "#<segment>"
 	}
 	return prefix + ":" + wordFor("Kind", idTemplates, l.Whose()) + ":" + bucket
+}
+
+// DefaultIPv6Prefix is how many bits of an IPv6 address count unless the program says otherwise: a customer holds a /64 or more.
+const DefaultIPv6Prefix = 64
+
+// AddressID is the id that a limit by ip counts an address by: v4 in v6 form is v4, v6 is its network of as many bits, of 128 at most, and zones
+// are dropped. It is empty for the zero Addr.
+func AddressID(addr netip.Addr, bits int) string {
+	if !addr.IsValid() {
+		return ""
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		network, _ := addr.Prefix(bits)
+		addr = network.Addr()
+	}
+	return addr.String()
+}
+
+// ParseAddressID is the [AddressID] of an address in text form, with or without a port and brackets; empty if it is none.
+func ParseAddressID(text string, bits int) string {
+	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return AddressID(addr, bits)
+	}
+	if ap, err := netip.ParseAddrPort(text); err == nil {
+		return AddressID(ap.Addr(), bits)
+	}
+	return ""
 }
 
 // Escape returns s with every byte outside [A-Za-z0-9._@-] as % and two upper-case hexadecimal digits, so that

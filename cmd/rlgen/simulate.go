@@ -198,18 +198,15 @@ func (c *command) methodCandidate(ctx context.Context, s *simulating) (simulatio
 	if code != exitOK {
 		return simulation.Candidate{}, errors.New("the directives have findings, want none")
 	}
-	var names []string
-	for _, m := range r.Methods {
-		name := m.Policy.Type + "." + m.Policy.Method
-		if name == s.method {
-			return simulation.Of(name, s.plan, m.Policy)
-		}
-		names = append(names, name)
+	policies := make([]*rules.Policy, len(r.Methods))
+	for i := range r.Methods {
+		policies[i] = r.Methods[i].Policy
 	}
-	if near := rules.Suggest(s.method, names); near != "" {
-		return simulation.Candidate{}, fmt.Errorf("no limited method %s; did you mean %s?", s.method, near)
+	p, err := rules.FindMethod(policies, s.method)
+	if err != nil {
+		return simulation.Candidate{}, err
 	}
-	return simulation.Candidate{}, fmt.Errorf("no limited method %s in ./..., want one of %s", s.method, strings.Join(names, ", "))
+	return simulation.Of(p.Type+"."+p.Method, s.plan, p)
 }
 
 // feed runs the traffic through the limits.

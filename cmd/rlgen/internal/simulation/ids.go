@@ -1,5 +1,7 @@
 package simulation
 
+import "github.com/rlgen/rlgen/rules"
+
 // ids is what is known of the ids of a limit: those of this window and of the one before.
 type ids struct {
 	suffix    string // of their keys
@@ -47,7 +49,7 @@ func (s *ids) at(id string, now int64, rules int) *one {
 func (s *ids) address(text string) (string, bool) {
 	id, ok := s.addresses[text]
 	if !ok {
-		id = address(text)
+		id = rules.ParseAddressID(text, rules.DefaultIPv6Prefix)
 		if s.addresses == nil {
 			s.addresses = make(map[string]string)
 		}

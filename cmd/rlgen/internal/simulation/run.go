@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
@@ -207,21 +206,4 @@ func (l *Limit) id(call *traffic.Call) (string, bool) {
 		return call.User, call.User != ""
 	}
 	return call.Key, call.Key != ""
-}
-
-// address is the text of what an address counts by: a v6 one by its /64.
-func address(text string) string {
-	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		ap, err := netip.ParseAddrPort(text)
-		if err != nil {
-			return ""
-		}
-		addr = ap.Addr()
-	}
-	if addr = addr.Unmap().WithZone(""); addr.Is6() {
-		prefix, _ := addr.Prefix(64)
-		return prefix.String()
-	}
-	return addr.String()
 }

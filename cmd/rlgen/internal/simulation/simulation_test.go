@@ -144,7 +144,7 @@ func identify(l *rules.Limit, call *traffic.Call) string {
 	case rules.IP:
 		return map[string]string{
 			"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2", "::ffff:10.0.0.1": "10.0.0.1",
-			"2001:db8::1": "2001:db8::/64", "2001:db8::2": "2001:db8::/64", "2001:db8:0:1::1": "2001:db8:0:1::/64",
+			"2001:db8::1": "2001:db8::", "2001:db8::2": "2001:db8::", "2001:db8:0:1::1": "2001:db8:0:1::",
 		}[call.Addr]
 	}
 	return "all"
