@@ -170,6 +170,11 @@ var flaws = []flaw{
 	{"a decision that fails, and with it all behind it", "frame.lua", []string{
 		`local ok, status = pcall(decide)`, `local ok, status = true, decide()`,
 	}, "TestManyDecisions"},
+	{"a failure of one that is told to all", "frame.lua", []string{
+		`if decision.failure ~= false then
+      decision.failure = status == FAILED and common(why)`, `if status == FAILED then
+      decision.failure = common(why)`,
+	}, "TestCrowdOfARefusingServer"},
 	{"a limit that is asked only where the one before it allows", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit) then
       allowed = false`, `if not limit.algorithm.probe(limit) then

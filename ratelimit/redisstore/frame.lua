@@ -30,7 +30,8 @@
 --         status     0 denied: nothing is charged
 --                    1 allowed and charged, or given back, reset, closed or granted
 --                    2 another admission has this base: nothing is charged, choose another
---                    3 failed: nothing is charged; asked alone, the error is the script's
+--                    3 failed: nothing is charged; asked alone, the error is the script's. Where all decisions fail of the same, as where
+--                    the server refuses to write, it is the script's, too
 --         and, if charged by a take, for every limit whose algorithm delays calls
 --           delay      µs until the call is to go on
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
@@ -201,6 +202,19 @@ local function conclude()
   return FAILED, status
 end
 
+-- failure is the script's reply where it fails of why.
+local function failure(why)
+  return type(why) == 'table' and why or {err = why}
+end
+
+-- common is the failure that all decisions have until now, and the one that fails of why: false if they are not the same. Of a failure, its
+-- first word says which one it is, unless it is one for many.
+local function common(why)
+  local kind = string.match(failure(why).err, '%u%u%u+')
+  decision.kind = decision.kind or kind
+  return kind == decision.kind and kind ~= 'ERR' and (decision.failure or failure(why))
+end
+
 -- answer appends what the decision came to, and leaves its rules as the next one is to find them.
 local function answer(status)
   reply[#reply + 1] = status
@@ -284,7 +298,7 @@ if at > #ARGV and decision.count == 1 then
   read_keys(keys)
   local status, why = conclude()
   if status == FAILED then
-    return type(why) == 'table' and why or {err = why}
+    return failure(why)
   end
   answer(status)
   return reply
@@ -293,10 +307,14 @@ while true do
   for i = 0, decision.count - 1 do
     decision.base = ARGV[bases + i]
     keys = read_keys(keys)
-    answer((conclude()))
+    local status, why = conclude()
+    if decision.failure ~= false then
+      decision.failure = status == FAILED and common(why)
+    end
+    answer(status)
   end
   if at > #ARGV then
-    return reply
+    return decision.failure or reply
   end
   bases, at = read_run(limits, at)
 end
