@@ -54,11 +54,11 @@ func (b *bans) soonest() (first who) {
 	return first
 }
 
+// some says whether any are known.
+func (b *bans) some() bool { return b.known.Load() > 0 }
+
 // none takes note that an id is not banned.
 func (b *bans) none(w who) {
-	if b.known.Load() == 0 {
-		return
-	}
 	b.mu.Lock()
 	known := b.by[w] != nil
 	b.mu.Unlock()

@@ -21,7 +21,7 @@
 //
 // # What it costs
 //
-// A decision is counted in this process, in less than a microsecond. With an observer the limiter asks the store what remains ([ratelimit.WithObserver]). With
+// A decision of three limits is counted in this process, in some 0.4 µs and without memory of its own (BenchmarkObserve). With an observer the limiter asks the store what remains ([ratelimit.WithObserver]). With
 // [WithRedis], [Dashboard.Run] runs one small script each second in which something was counted, and otherwise one every ten seconds; and while somebody looks
 // at the page of this instance, it reads what all have counted. The keys begin with "rl:{dashboard:" and the name of the service, are some hundreds, and are gone
 // minutes after the last instance, but for the bans and the latest changes, which last for as long as they are news.

@@ -28,7 +28,7 @@ import (
 
 // directives are those of a shop.
 var directives = map[string][]string{
-	"Create": {"user 3,1h ban=10m after=100", "global 1000000,1h algo=gcra"},
+	"Create": {"user 3,1h ban=10m after=100", "global 10000,1h"},
 	"Find":   {"ip 5,1h mode=shadow"},
 	"Login":  {"user 3,1h ban=10m after=1"},
 	"Ship":   {"concurrency 4 per=user"},

@@ -166,13 +166,12 @@ func (l *lanes) fail(d *ratelimit.Decision, second int64, err error) {
 // observe counts what one limit said.
 func (o *Observer) observe(now time.Time, l *ratelimit.LimitDecision, of *lanes, result int) {
 	lane, second := of.limits[l.Index], now.Unix()
-	w := who{of.names[l.Index], idOf(l.Key)}
 	switch {
 	case !l.Allowed && l.Mode == rules.Shadow:
 		lane.add(second, shadowed)
 	case !l.Allowed:
 		lane.add(second, denied)
-		if w.id != "" {
+		if w := of.who(l); w.id != "" {
 			o.denied.add(now, w)
 		}
 	case result == allowed || l.Mode == rules.Shadow:
@@ -183,11 +182,14 @@ func (o *Observer) observe(now time.Time, l *ratelimit.LimitDecision, of *lanes,
 	}
 	switch {
 	case l.Banned > 0:
-		o.bans.see(w, now.Add(l.Banned))
-	case l.Allowed && l.Source == ratelimit.SourceStore:
-		o.bans.none(w)
+		o.bans.see(of.who(l), now.Add(l.Banned))
+	case l.Allowed && l.Source == ratelimit.SourceStore && o.bans.some():
+		o.bans.none(of.who(l))
 	}
 }
+
+// who is whom a limit has counted.
+func (l *lanes) who(d *ratelimit.LimitDecision) who { return who{l.names[d.Index], idOf(d.Key)} }
 
 // idOf is the id in a limit's key; empty for the one that all callers share.
 func idOf(key string) string {

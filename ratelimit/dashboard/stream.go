@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"net/http"
 	"time"
 )
@@ -19,23 +20,21 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	select {
-	case <-d.closing.Done():
-		http.Error(w, "the dashboard of this instance is closed", http.StatusServiceUnavailable)
-		return
-	case d.streams <- struct{}{}:
-		defer func() { <-d.streams }()
-	default:
+	if why := d.enter(); why != "" {
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, "as many pages are open on this instance as may be", http.StatusServiceUnavailable)
+		http.Error(w, why, http.StatusServiceUnavailable)
 		return
 	}
+	defer func() { <-d.streams }()
 	d.pulse.open.Add(1)
 	defer d.pulse.open.Add(-1)
 	sends := sending{to: http.NewResponseController(w), w: w}
-	if err := sends.begin(); err != nil {
+	switch err := sends.begin(); {
+	case errors.Is(err, http.ErrNotSupported):
 		http.Error(w, "the dashboard cannot send while it counts, want ResponseWriters with Flush, or with Unwrap, in the handlers before it: "+err.Error(), http.StatusInternalServerError)
 		return
+	case err != nil:
+		return // the reader is gone
 	}
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -53,6 +52,19 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		case <-next:
 		case <-tick.C:
 		}
+	}
+}
+
+// enter takes a place among the pages that are open, or says why there is none.
+func (d *Dashboard) enter() (why string) {
+	if d.closing.Err() != nil {
+		return "this instance ends"
+	}
+	select {
+	case d.streams <- struct{}{}:
+		return ""
+	default:
+		return "as many pages are open on this instance as may be"
 	}
 }
 
@@ -74,9 +86,13 @@ type sending struct {
 	version, scope string
 }
 
+// wait gives the reader time for what it is sent next. Where that cannot be, the server's own holds.
+func (s *sending) wait() { _ = s.to.SetWriteDeadline(time.Now().Add(patience)) }
+
 // begin sends the header. The server's ReadTimeout, which is for requests, does not end the stream.
 func (s *sending) begin() error {
 	_ = s.to.SetReadDeadline(time.Time{})
+	s.wait()
 	return s.to.Flush()
 }
 
@@ -92,7 +108,7 @@ func (s *sending) frames(f *frames) error {
 	if f.scope != s.scope {
 		data = append(data, f.history()...)
 	}
-	_ = s.to.SetWriteDeadline(time.Now().Add(patience)) // where that cannot be, the server's own holds
+	s.wait()
 	if _, err := s.w.Write(append(data, f.tick...)); err != nil {
 		return err
 	}

@@ -1,0 +1,319 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rlgen/rlgen/ratelimit/dashboard"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// rule is what the page is told of one rule of an id.
+type rule struct {
+	Limit, Rule      string
+	Count, Remaining int64
+	Banned           float64 `json:",omitempty"`
+	Note             string
+}
+
+// lookUp asks how an id stands.
+func (i *instance) lookUp(method, kind, id string) (rules []rule) {
+	i.t.Helper()
+	body, _ := json.Marshal(map[string]string{"method": method, "kind": kind, "id": id})
+	w := i.post("lookup", string(body))
+	var found struct{ Rules []rule }
+	if err := json.Unmarshal(w.Body.Bytes(), &found); w.Code != 200 || err != nil {
+		i.t.Fatalf("lookup of %s %s of %s: %d %s", kind, id, method, w.Code, w.Body)
+	}
+	return found.Rules
+}
+
+// change asks for a change, and expects it to be done.
+func (i *instance) change(body string, headers ...string) {
+	i.t.Helper()
+	if w := i.post("change", body, headers...); w.Code != 200 {
+		i.t.Fatalf("change %s: %d %s", body, w.Code, w.Body)
+	}
+}
+
+// A lookup says how each rule stands that counts by the id, and changes nothing.
+func TestLookUp(t *testing.T) {
+	i := newLocal(t)
+	i.calls(2, "Create", "alice")
+	for _, test := range []struct {
+		method, kind, id string
+		want             []rule
+	}{
+		{"orders.Orders.Create", "user", "alice", []rule{{"Create/user", "3,1h", 3, 1, 0, ""}}},
+		{"Create", "user", "alice", []rule{{"Create/user", "3,1h", 3, 1, 0, ""}}},
+		{"orders.Orders.Create", "user", "<script>alert(1)</script>", []rule{{"Create/user", "3,1h", 3, 3, 0, ""}}},
+		{"orders.Orders.Create", "user", "bob:orders.Orders-Create{x}%00\n", []rule{{"Create/user", "3,1h", 3, 3, 0, ""}}},
+		{"orders.Orders.Create", "global", "", []rule{{"Create/global", "10000,1h", 10000, 9998, 0, ""}}},
+		{"orders.Orders.Find", "ip", "192.0.2.7", []rule{{"Find/ip/shadow", "5,1h", 5, 5, 0, "shadow"}}},
+		{"orders.Orders.Ship", "user", "alice", []rule{{"Ship", "concurrency 4 per=user", 4, 4, 0, ""}}},
+	} {
+		for range 2 {
+			if diff := cmp.Diff(test.want, i.lookUp(test.method, test.kind, test.id)); diff != "" {
+				t.Errorf("lookup of %s %s of %s (-want +got):\n%s", test.kind, test.id, test.method, diff)
+			}
+		}
+	}
+}
+
+// What cannot be is refused in words, and nothing of it is done.
+func TestRefused(t *testing.T) {
+	i := newLocal(t, dashboard.WithWrites())
+	for _, test := range []struct{ part, body, want string }{
+		{"lookup", `{"method":"orders.Orders.Creat","kind":"user","id":"a"}`, "400 .*did you mean.*orders.Orders.Create"},
+		{"lookup", `{"method":"Create","kind":"planet","id":"a"}`, "400 .*want user=42, ip=192.0.2.1, key=text or global"},
+		{"lookup", `{"method":"Create","kind":"user","id":""}`, "400 "},
+		{"lookup", `{"method":"Find","kind":"ip","id":"not an address"}`, "400 "},
+		{"lookup", `{"method":"Create","kind":"ip","id":"192.0.2.7"}`, "4.. .*"},
+		{"lookup", `[`, "400 .*not what the page sends"},
+		{"lookup", `{"id":"` + strings.Repeat("a", 1<<14) + `"}`, "400 .*more than 16384 bytes"},
+		{"change", `{}`, "400 "},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"dance"}`, `400 .*found the change "dance", want reset, grant, ban, unban or override`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"soon"}`, `400 .*"soon", want a duration`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"-1s"}`, `400 .*want a duration`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"99999999h"}`, `4..`},
+		{"change", `{"method":"Find","kind":"ip","id":"192.0.2.7","do":"ban","for":"1m"}`, `409 .*found no limit by ip that can do this`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant"}`, `4.. .*0`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant","permits":-1}`, `4.. .*-1`},
+		{"change", `{"do":"override","limit":"orders.Orders.Create/user","text":"5,1s"}`, "400 .*want WithRedis"},
+	} {
+		w := i.post(test.part, test.body)
+		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !regexp.MustCompile("(?s)^" + test.want).MatchString(got) {
+			t.Errorf("%s %.80s = %s, want %s", test.part, test.body, got, test.want)
+		}
+	}
+	if strings.Contains(i.log.String(), "were changed by hand") {
+		t.Errorf("the log has changes that were refused:\n%s", i.log)
+	}
+}
+
+// Pages of other origins change and read nothing, whatever they send.
+func TestOtherOrigins(t *testing.T) {
+	i := newLocal(t, dashboard.WithWrites())
+	i.calls(2, "Create", "alice")
+	const reset = `{"do":"reset","method":"Create","kind":"user","id":"alice"}`
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site", "Origin", "http://shop.example"},
+	} {
+		for _, part := range []string{"change", "lookup"} {
+			if w := i.post(part, reset, headers...); w.Code != http.StatusForbidden {
+				t.Errorf("POST %s with %q = %d, want 403", part, headers, w.Code)
+			}
+		}
+	}
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", ""} { // which forms can send
+		if w := i.post("change", reset, "Content-Type", kind); w.Code != http.StatusBadRequest {
+			t.Errorf("POST of %q = %d, want 400", kind, w.Code)
+		}
+	}
+	if got := i.lookUp("Create", "user", "alice"); got[0].Remaining != 1 {
+		t.Errorf("alice has %d left, want 1: nothing was reset", got[0].Remaining)
+	}
+	i.change(reset, "Sec-Fetch-Site", "same-origin", "Origin", "http://shop.example")
+	if got := i.lookUp("Create", "user", "alice"); got[0].Remaining != 3 {
+		t.Errorf("behind the page's own reset alice has %d left, want 3", got[0].Remaining)
+	}
+}
+
+// Unless the team says so, the page reads.
+func TestReadOnly(t *testing.T) {
+	i := newLocal(t)
+	i.calls(2, "Create", "alice")
+	for _, do := range []string{"reset", "grant", "ban", "unban", "override", "dance"} {
+		body := fmt.Sprintf(`{"do":%q,"method":"Create","kind":"user","id":"alice","permits":1,"for":"10m","limit":"orders.Orders.Create/user","text":"off"}`, do)
+		if w := i.post("change", body); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "WithWrites") {
+			t.Errorf("%s = %d %s, want 403 and what to say for it", do, w.Code, w.Body)
+		}
+	}
+	if got := i.lookUp("Create", "user", "alice"); got[0].Remaining != 1 {
+		t.Errorf("alice has %d left, want 1", got[0].Remaining)
+	}
+}
+
+// What the page does to an id is done at once.
+func TestChangesOfAnID(t *testing.T) {
+	i := newLocal(t, dashboard.WithWrites())
+	i.calls(4, "Create", "alice")
+	i.change(`{"do":"grant","method":"Create","kind":"user","id":"alice","permits":2}`)
+	if got := i.lookUp("Create", "user", "alice")[0].Remaining; got != 2 {
+		t.Errorf("behind a grant of 2 alice has %d left, want 2", got)
+	}
+	i.change(`{"do":"reset","method":"Create","kind":"user","id":"alice"}`)
+	if got := i.lookUp("Create", "user", "alice")[0].Remaining; got != 3 {
+		t.Errorf("behind a reset alice has %d left, want 3", got)
+	}
+	i.change(`{"do":"ban","method":"Create","kind":"user","id":"alice","for":"1h"}`)
+	if got := i.lookUp("Create", "user", "alice")[0].Banned; got < 3000 || got > 3600 {
+		t.Errorf("alice is banned for %v s, want an hour", got)
+	}
+	if err := i.call("Create", "alice"); err == nil {
+		t.Error("a call of alice, who is banned, passed")
+	}
+	i.change(`{"do":"unban","method":"Create","kind":"user","id":"alice"}`)
+	if err := i.call("Create", "alice"); err != nil {
+		t.Errorf("a call of alice, who is banned no more: %v", err)
+	}
+}
+
+// Each change is in the log, and on the page, with who and when; of an id a hash.
+func TestLogOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newLocal(t, dashboard.WithWrites(), dashboard.WithWho(func(r *http.Request) string { return r.Header.Get("X-Team") }))
+		p := over(t, &http.Server{Handler: i.board})
+		begin := time.Now()
+		i.change(`{"do":"reset","method":"orders.Orders.Create","kind":"user","id":"alice@shop.example"}`, "X-Team", "bob")
+		time.Sleep(time.Minute)
+		i.change(`{"do":"grant","method":"orders.Orders.Create","kind":"global","permits":1}`, "X-Team", strings.Repeat("c", 300))
+		page := newReader(t, p.open(t))
+		page.until("both changes are listed", func() bool { return len(page.latest.Changes) == 2 })
+		latest, first := page.latest.Changes[0], page.latest.Changes[1]
+		if want := regexp.MustCompile(`^reset user #[0-9a-f]{16} of orders.Orders.Create$`); !want.MatchString(first.What) || first.Who != "bob" || first.When != begin.UnixMilli() {
+			t.Errorf("the first change is %+v, want bob's %v at %v", first, want, begin.UnixMilli())
+		}
+		if latest.What != "grant 1 permit to all callers of orders.Orders.Create" || len(latest.Who) > 210 || latest.When != begin.Add(time.Minute).UnixMilli() {
+			t.Errorf("the latest change is %+v, want the grant a minute later, by whoever has a long name, cut", latest)
+		}
+		if strings.Contains(i.log.String(), "alice") {
+			t.Errorf("the log has the id:\n%s", i.log)
+		}
+		var line struct {
+			Time             time.Time
+			Msg, Who, What   string
+			Instance, Source string
+		}
+		if err := json.Unmarshal([]byte(strings.SplitN(i.log.String(), "\n", 2)[0]), &line); err != nil || line.Msg != "rate limits were changed by hand" || line.Who != "bob" || line.What != first.What || !line.Time.Equal(begin) {
+			t.Errorf("the log has %+v, %v, want who did what and when", line, err)
+		}
+	})
+}
+
+// A change of which it is not known whether it was done is logged as such, and is no change on the page.
+func TestChangeThatFails(t *testing.T) {
+	server := redistest.Start(t)
+	i := newShared(t, server.Client(t), dashboard.WithWrites())
+	server.Kill(t)
+	if w := i.post("change", `{"do":"reset","method":"Create","kind":"user","id":"alice"}`); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a reset without Redis = %d %s, want 503", w.Code, w.Body)
+	}
+	if !strings.Contains(i.log.String(), "rate limits could not be changed by hand") {
+		t.Errorf("the log does not have the change that failed:\n%s", i.log)
+	}
+	if w := i.post("lookup", `{"method":"Create","kind":"user","id":"alice"}`); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a lookup without Redis = %d %s, want 503", w.Code, w.Body)
+	}
+}
+
+// An override that the page makes holds for the next call, and each of its forms does what it says.
+func TestOverride(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	i := newShared(t, client, dashboard.WithWrites())
+	watch(t, i, client)
+	i.calls(4, "Create", "alice")
+	put := func(text string) {
+		t.Helper()
+		i.change(fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, text))
+	}
+	passes := func(want bool, when string) {
+		t.Helper()
+		if err := i.call("Create", "alice"); (err == nil) != want {
+			t.Errorf("%s a call of alice = %v, want passed: %v", when, err, want)
+		}
+	}
+	passes(false, "as written")
+	put("20,1h")
+	passes(true, "with 20,1h")
+	put("2,1h")
+	passes(false, "with 2,1h")
+	put("shadow")
+	passes(true, "with a shadow")
+	if fields := client.HGetAll(t.Context(), "rl:overrides").Val(); fields["orders.Orders.Create/user"] != "2,1h mode=shadow" {
+		t.Errorf("the overrides are %q, want the rules and the mode", fields)
+	}
+	put("enforce")
+	passes(false, "enforced")
+	put("off")
+	passes(true, "off")
+	put("")
+	passes(false, "as written again")
+	for text, want := range map[string]string{"20 pieces": "nothing is changed", "10,1s onfail": "nothing is changed"} {
+		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, text))
+		if w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("override by %q = %d %s, want 400 and %s", text, w.Code, w.Body, want)
+		}
+	}
+	if w := i.post("change", `{"do":"override","limit":"orders.Orders.Nothing","text":"off"}`); w.Code != 400 {
+		t.Errorf("override of no limit = %d %s, want 400", w.Code, w.Body)
+	}
+	if got := client.HGetAll(t.Context(), "rl:overrides").Val(); len(got) != 0 {
+		t.Errorf("the overrides are %q, want none", got)
+	}
+}
+
+// Limits are shown as they are written, where, and as they are now.
+func TestLimitsAreShown(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	i := newShared(t, client, dashboard.WithWrites(), dashboard.WithSource([]byte(`[{"file":"orders.go","line":7,"type":"orders.Orders","method":"Create","limits":[{"name":"Create/user"},{"name":"Create/global","file":"orders.go","line":3}]}]`)))
+	watch(t, i, client)
+	page := i.watch()
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user","text":"20,1h"}`)
+	page.until("the override is shown", func() bool { return len(page.limits.Limits) == 5 && page.limits.Limits[0].Override != "" })
+	for n, want := range []struct{ id, at, directive, now, mode string }{
+		{"orders.Orders.Create Create/user", "orders.go:7", "user 3,1h ban=10m after=100", "user 20,1h ban=10m after=100", "enforce"},
+		{"orders.Orders.Create Create/global", "orders.go:3", "global 10000,1h", "", "enforce"},
+		{"orders.Orders.Find Find/ip/shadow", "", "ip 5,1h mode=shadow", "", "shadow"},
+		{"orders.Orders.Login Login", "", "user 3,1h ban=10m after=1", "", "enforce"},
+		{"orders.Orders.Ship Ship", "", "concurrency 4 per=user", "", "enforce"},
+	} {
+		if got := page.limits.Limits[n]; got.ID != want.id || got.At != want.at || got.Directive != want.directive || got.Now != want.now || got.Mode != want.mode {
+			t.Errorf("limit %d is %+v, want %+v", n, got, want)
+		}
+	}
+	if first := page.limits.Limits[0]; first.From != "rl:overrides" || page.latest.Overrides.Count > 1 {
+		t.Errorf("the override is %+v of %d, want one of rl:overrides", first, page.latest.Overrides.Count)
+	}
+}
+
+// Ids are hashed unless the team says otherwise; in the clear they are text, whatever they are.
+func TestIDs(t *testing.T) {
+	const hostile = "<script>alert(1)</script>"
+	for name, test := range map[string]struct {
+		opts []dashboard.Option
+		want string
+	}{
+		"hashed": {nil, `^user #[0-9a-f]{16}$`},
+		"keyed":  {[]dashboard.Option{dashboard.WithSecret([]byte("0123456789abcdef"))}, `^user #[0-9a-f]{16}$`},
+		"clear":  {[]dashboard.Option{dashboard.WithClearIDs()}, `^user ` + regexp.QuoteMeta(hostile) + `$`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newLocal(t, test.opts...)
+				p := over(t, &http.Server{Handler: i.board})
+				resp := p.open(t)
+				page := newReader(t, resp)
+				i.calls(4, "Create", hostile)
+				page.until("it is listed", func() bool { return len(page.latest.Denied) == 1 })
+				if got := page.latest.Denied[0].ID; !regexp.MustCompile(test.want).MatchString(got) {
+					t.Errorf("the id is shown as %q, want %s", got, test.want)
+				}
+				if strings.Contains(page.lines.Text(), "<script>") {
+					t.Errorf("the stream has the id as markup: %s", page.lines.Text())
+				}
+			})
+		})
+	}
+}
