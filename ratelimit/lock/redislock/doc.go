@@ -29,6 +29,9 @@
 // After a failover to a replica that lacks the last writes, a lock may be held twice until the first holder next renews, which fails:
 // its context is then done. The tokens of the two differ, and the later one's is larger.
 //
+// A master of a Redis Cluster that is frozen, not dead, is left when the client's ReadTimeout has passed since the replica took over, or twice that: with
+// go-redis's own, 1 to 7 s after it; with 500 ms, within one. Nobody waits for that beyond the budget.
+//
 // # Permissions
 //
 // A Redis user of its own needs no more than this (ACL SETUSER locker …):
