@@ -114,7 +114,7 @@ func (p *process) ready() error {
 		if bytes.Contains(log, []byte("Failed listening")) || bytes.Contains(log, []byte("FATAL CONFIG")) {
 			return permanent{fmt.Errorf("redis-server on port %d: %s", p.port, log)}
 		}
-		if free(p.port) {
+		if !p.listens() {
 			return fmt.Errorf("redis-server on port %d does not listen", p.port)
 		}
 		err := client.Ping(context.Background()).Err()
@@ -123,6 +123,16 @@ func (p *process) ready() error {
 		}
 		return err
 	})
+}
+
+// listens says whether somebody does on the server's port. It does not try to have the port itself: then the server could not.
+func (p *process) listens() bool {
+	conn, err := net.Dial("tcp", p.addr())
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 func (p *process) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
@@ -143,13 +153,18 @@ func (p *process) end() {
 	p.guard.Wait()
 }
 
-// restart starts a server that has ended, on the same port.
-func (p *process) restart() error {
-	p.end()
-	if err := p.launch(); err != nil {
-		return err
+// restart starts a server that has ended, on the same port, which others who look for a free one may have for a moment.
+func (p *process) restart() (err error) {
+	for range 5 {
+		p.end()
+		if err = p.launch(); err != nil {
+			return err
+		}
+		if err = p.ready(); err == nil {
+			return nil
+		}
 	}
-	return p.ready()
+	return err
 }
 
 // freePort returns a port that nobody listens on, nor on the one 10,000 above it, and that the system does not
