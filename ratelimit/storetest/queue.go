@@ -338,3 +338,46 @@ func testQueueUnderConcurrency(t *testing.T, s Subject) {
 		t.Errorf("calls go on in %d hours, want 25", len(slots))
 	}
 }
+
+// queueScenes runs law on drawn queues that have been called.
+func queueScenes(law func(sc *scene)) func(t *testing.T, s Subject) {
+	return func(t *testing.T, s Subject) {
+		cases := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			cases++
+			s.Clock.Move(24 * time.Hour)
+			sc := &scene{T: rt, subject: s, key: fmt.Sprintf("%squeue:%d", s.Prefix, cases), limit: rules.Limit{
+				Kind: rules.Global, Algorithm: rules.LeakyBucket, Wait: rapid.SampledFrom(drawnWindows).Draw(rt, "wait"),
+				Rules: []rules.Rule{{Count: rapid.Int64Range(1, 7).Draw(rt, "count"), Window: rapid.SampledFrom(drawnWindows).Draw(rt, "window")}},
+			}}
+			for range rapid.IntRange(0, 12).Draw(rt, "past") {
+				sc.call(sc.drawCost())
+				sc.wait()
+			}
+			law(sc)
+		})
+	}
+}
+
+// lawQueuePeek: a look says whether the call that follows it is let in, how long the line is behind which it waits, and, where it is denied, all
+// that it is told; and it changes nothing.
+func lawQueuePeek(sc *scene) {
+	unseen := sc.twin("unseen")
+	sc.reset()
+	for range rapid.IntRange(1, 12).Draw(sc.T, "calls") {
+		cost := sc.drawCost()
+		seen := sc.peek(cost)
+		sc.agree("a second look", sc.peek(cost), seen)
+		out := sc.call(cost)
+		sc.agree("a call behind a look", out, unseen.call(cost))
+		if seen.Allowed != out.Allowed {
+			sc.Fatalf("%v: Peek at %d says allowed %v, and Take %v", sc.limit, cost, seen.Allowed, out.Allowed)
+		}
+		if !out.Allowed {
+			sc.agree("a look at what is denied", seen, out)
+		} else if line := seen.Rules[0].ResetAfter; cost > 0 && line != out.Rules[0].Delay {
+			sc.Fatalf("%v: Peek says that the line is gone in %v, and Take waits for %v", sc.limit, line, out.Rules[0].Delay)
+		}
+		sc.wait()
+	}
+}
