@@ -26,7 +26,9 @@ import (
 
 const (
 	prefetch = 100 * time.Millisecond // for so long the processes of these tests take permits ahead
-	ample    = 30 * time.Second       // is a budget that no call needs: one that is not decided may be charged
+	rush     = 200 * time.Microsecond // between calls
+	lull     = 20 * time.Millisecond
+	ample    = 30 * time.Second // is a budget that no call needs: one that is not decided may be charged
 )
 
 // crowdOf is the guard of a limit of all processes, which each of them takes permits of ahead.
@@ -121,11 +123,17 @@ func TestPrefetchingCaller(t *testing.T) {
 	}
 }
 
-// call calls every 200 µs until ended, and writes down what becomes of each call before it makes the next.
+// call calls until ended, in rushes and then so seldom that permits are left over, and writes down what becomes of each call before it makes the next.
 func call(g *ratelimit.Guard, log io.Writer, ended <-chan struct{}) error {
-	tick := time.NewTicker(200 * time.Microsecond)
+	tick := time.NewTicker(rush)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
+		switch n % 520 {
+		case 0:
+			tick.Reset(rush)
+		case 500:
+			tick.Reset(lull)
+		}
 		a := asked{From: time.Now().UnixNano()}
 		d, _, err := g.Decide(context.Background())
 		a.To = time.Now().UnixNano()
@@ -310,14 +318,17 @@ func takeRest(t *testing.T, server *redistest.Server, rule rules.Rule) (n int) {
 // the limit allows, wherever it begins.
 func TestPrefetchInWindows(t *testing.T) {
 	server := redistest.Start(t)
-	rule := rules.Rule{Count: 1000, Window: 300 * time.Millisecond}
-	all := callers{startCaller(t, server, ample, rule), startCaller(t, server, ample, rule), startCaller(t, server, ample, rule)}
+	rule := rules.Rule{Count: 500, Window: 300 * time.Millisecond}
+	var all callers
+	for range 4 {
+		all = append(all, startCaller(t, server, ample, rule))
+	}
 	for round := range 3 {
-		all.await(t, 2000*(round+1))
+		all.await(t, 1000*(round+1))
 		all[round].kill(t)
 		all = append(all, startCaller(t, server, ample, rule))
 	}
-	all.await(t, 8000)
+	all.await(t, 4000)
 	for _, c := range all[3:] {
 		c.end(t)
 	}
@@ -370,10 +381,10 @@ func TestPrefetchOutlivesNoServer(t *testing.T) {
 	}
 }
 
-// silence returns a time at which the server answered nobody any more.
+// silence returns a time by which the server, which has been told to stop, answers nobody any more.
 func silence(t *testing.T, server *redistest.Server) time.Time {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 50 * time.Millisecond, MaxRetries: -1, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 5 * time.Millisecond, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	if err := redistest.Poll(func() error {
 		if client.Ping(t.Context()).Err() == nil {
