@@ -17,7 +17,6 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
-	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
 
@@ -189,6 +188,40 @@ func TestWithInputs(t *testing.T) {
 	}
 }
 
+// route serves a handler behind a lock, for as long as a test runs.
+type route struct {
+	*httptest.Server
+	t     *testing.T
+	ended chan struct{} // receives when a request that is not for / has let go
+}
+
+func behindALock(t *testing.T, h http.Handler) route {
+	ended := make(chan struct{}, 1)
+	limited := httplimit.Limit(guardOf(rules.Limit{Kind: rules.Lock}))(h)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limited.ServeHTTP(w, r)
+		if r.URL.Path != "/" {
+			ended <- struct{}{}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(srv.Client().CloseIdleConnections)
+	return route{srv, t, ended}
+}
+
+// wantStatus asks for /.
+func (s route) wantStatus(want int) {
+	s.t.Helper()
+	res, err := s.Client().Get(s.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != want {
+		s.t.Errorf("another request: %d, want %d", res.StatusCode, want)
+	}
+}
+
 // Handlers flush and take over connections as they do without the middleware, and hold meanwhile.
 func TestLimitedHandlersFlushAndHijack(t *testing.T) {
 	goOn := make(chan struct{})
@@ -209,19 +242,9 @@ func TestLimitedHandlersFlushAndHijack(t *testing.T) {
 		<-goOn
 	})
 	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
-	srv := httptest.NewServer(httplimit.Limit(guardOf(rules.Limit{Kind: rules.Lock}))(mux))
-	defer srv.Close()
-	defer srv.Client().CloseIdleConnections()
-	status := func() int {
-		res, err := srv.Client().Get(srv.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		return res.StatusCode
-	}
 	for _, path := range []string{"/flush", "/hijack"} {
 		t.Run(path, func(t *testing.T) {
+			srv := behindALock(t, mux)
 			res, err := srv.Client().Get(srv.URL + path)
 			if err != nil {
 				t.Fatal(err)
@@ -230,11 +253,10 @@ func TestLimitedHandlersFlushAndHijack(t *testing.T) {
 			if line, err := bufio.NewReader(res.Body).ReadString('\n'); line != "first\n" {
 				t.Errorf("%q, %v, want the first line before the handler ends", line, err)
 			}
-			if got := status(); got != http.StatusTooManyRequests {
-				t.Errorf("another request meanwhile: %d, want 429", got)
-			}
+			srv.wantStatus(http.StatusTooManyRequests)
 			goOn <- struct{}{}
-			untilOK(t, status)
+			<-srv.ended
+			srv.wantStatus(http.StatusOK)
 		})
 	}
 }
@@ -242,14 +264,12 @@ func TestLimitedHandlersFlushAndHijack(t *testing.T) {
 // TestClientGoesAway holds that a request whose client has gone holds nothing any more, though its handler has waited for what never comes.
 func TestClientGoesAway(t *testing.T) {
 	served := make(chan struct{}, 1)
-	srv := httptest.NewServer(httplimit.Limit(guardOf(rules.Limit{Kind: rules.Lock}))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	srv := behindALock(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			served <- struct{}{}
 			<-r.Context().Done()
 		}
-	})))
-	defer srv.Close()
-	defer srv.Client().CloseIdleConnections()
+	}))
 	ctx, leave := context.WithCancel(t.Context())
 	go func() { <-served; leave() }()
 	req, err := http.NewRequestWithContext(ctx, "GET", srv.URL+"/slow", nil)
@@ -260,27 +280,8 @@ func TestClientGoesAway(t *testing.T) {
 		res.Body.Close()
 		t.Error("the request is answered though its client is gone")
 	}
-	untilOK(t, func() int {
-		res, err := srv.Client().Get(srv.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		return res.StatusCode
-	})
-}
-
-// untilOK waits until a request is answered by 200.
-func untilOK(t *testing.T, status func() int) {
-	t.Helper()
-	if err := redistest.Poll(func() error {
-		if got := status(); got != http.StatusOK {
-			return fmt.Errorf("the next request: %d, want 200", got)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	<-srv.ended
+	srv.wantStatus(http.StatusOK)
 }
 
 func TestLimitWithoutAGuard(t *testing.T) {
