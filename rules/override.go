@@ -58,7 +58,7 @@ type Overridden struct {
 
 // Resolve applies overrides to policies, of which each name must mean a limit. Those of a later layer hold in place of earlier ones of the same
 // limit. It returns one Overridden for each policy that something overrides. The error is everything that is wrong, one problem
-// a line, each with its place; then nothing is overridden. The policies are not changed.
+// a line, each with its place, and [MaxProblems] of them at most; then nothing is overridden. The policies are not changed.
 func Resolve(policies []*Policy, layers ...[]Override) (map[*Policy]*Overridden, error) {
 	r := resolution{names: newLimitNames(policies), all: make(map[*Policy]*Overridden)}
 	for _, layer := range layers {
@@ -92,13 +92,27 @@ func (r *resolution) failf(at Place, format string, args ...any) {
 	if n := len(r.errs); n > 0 && r.errs[n-1].Error() == err.Error() {
 		return // of a name that stands for several limits
 	}
-	r.errs = append(r.errs, err)
+	if len(r.errs) == MaxProblems {
+		err = errors.New(where + "and more, which are not told of: mend these first")
+	}
+	if !r.full() {
+		r.errs = append(r.errs, err)
+	}
 }
+
+// MaxProblems is how many problems of overrides an error tells of.
+const MaxProblems = 100
+
+// full says that there are more problems than are told of.
+func (r *resolution) full() bool { return len(r.errs) > MaxProblems }
 
 // apply says of each limit that a layer means what overrides it.
 func (r *resolution) apply(layer []Override) {
 	seen := make(map[limitAt]*Override)
 	for i := range layer {
+		if r.full() {
+			return
+		}
 		o := &layer[i]
 		at, fault := r.names.find(o.Name)
 		if fault != "" {

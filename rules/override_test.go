@@ -160,3 +160,16 @@ func FuzzResolve(f *testing.F) {
 		}
 	})
 }
+
+// Of very many problems some are told of, and no more are looked for.
+func TestResolveOfManyProblems(t *testing.T) {
+	var list []Override
+	for i := range 10 * MaxProblems {
+		list = append(list, Override{Name: fmt.Sprint("Find", i), Text: "off", At: Place{Source: "f", Line: i + 1}})
+	}
+	_, err := Resolve(nil, list)
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if last := lines[len(lines)-1]; len(lines) != MaxProblems+1 || last != "f:101: and more, which are not told of: mend these first" {
+		t.Errorf("Resolve tells of %d problems, the last of which is %q, want %d and that there are more", len(lines), last, MaxProblems)
+	}
+}

@@ -60,14 +60,26 @@ func settle(ctx context.Context) error {
 
 // content is all of the file, unless it is too large, and its hash.
 func (f file) content() (text []byte, version string, err error) {
-	open, err := os.Open(string(f))
-	if err == nil {
-		defer open.Close()
-		text, err = io.ReadAll(io.LimitReader(open, overridefile.MaxSize+1))
-	}
-	if err != nil {
+	if text, err = read(string(f)); err != nil {
 		return nil, "", fmt.Errorf("the overrides cannot be read: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:]), nil
+}
+
+// read reads a file, of which what is no file, such as a pipe, is none: whoever opens that waits for somebody to write.
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file, but %v, want one with the overrides", path, info.Mode().Type())
+	}
+	open, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer open.Close()
+	return io.ReadAll(io.LimitReader(open, overridefile.MaxSize+1))
 }

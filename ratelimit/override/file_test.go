@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,6 +174,22 @@ func TestBadFiles(t *testing.T) {
 	write(t, path, "limits:\n  Create/use: off\n")
 	if err := s.watch(t, override.File(path)).Read(t.Context()); err == nil || !strings.HasSuffix(err.Error(), unknown) {
 		t.Errorf("Read = %v, want it to end with %s", err, unknown)
+	}
+}
+
+// What is under the path and is no file is an error, and nobody waits for it.
+func TestWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "loop")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("loop", loop)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		pipe: "pipe is no file", dir: " is no file", "/dev/zero": "/dev/zero is no file", loop: "too many levels", filepath.Join(dir, "none"): "no such file",
+	} {
+		if err := newShop(t).watch(t, override.File(path)).Read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Read of %s = %v, want an error that says %q", path, err, want)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ const MaxSize = 1 << 20
 const example = "\"limits:\" and below it lines such as \"  Create/user: 20,1s\", or \"limits: {}\" for none"
 
 // Parse reads the overrides of a text; source is what messages call it. They are in the order of the text. Everything that is wrong with it is in the error, a
-// line each, with its place. What their names and texts mean is for [rules.Resolve] to judge.
+// line each, with its place, and [rules.MaxProblems] of them at most. What their names and texts mean is for [rules.Resolve] to judge.
 func Parse(source string, text []byte) ([]rules.Override, error) {
 	p := parser{source: source}
 	if len(text) > MaxSize {
@@ -77,6 +77,12 @@ type parser struct {
 
 // failf reports a problem of a node.
 func (p *parser) failf(n *yaml.Node, format string, args ...any) {
+	switch found := len(p.errs); {
+	case found > rules.MaxProblems:
+		return
+	case found == rules.MaxProblems:
+		format, args = "and more, which are not told of: mend these first", nil
+	}
 	p.errs = append(p.errs, fmt.Errorf("%v: %s", p.place(n), fmt.Sprintf(format, args...)))
 }
 

@@ -54,6 +54,40 @@ func TestParseOfNoYAML(t *testing.T) {
 	}
 }
 
+// What is wrong in very many places is told of in some.
+func TestParseOfManyMistakes(t *testing.T) {
+	text := "limits:\n"
+	for i := range 10 * rules.MaxProblems {
+		text += fmt.Sprintf("  K%d:\n", i)
+	}
+	lines := strings.Split(parse(text), "\n")
+	if last := lines[len(lines)-1]; len(lines) != rules.MaxProblems+1 || last != "f:102:8: and more, which are not told of: mend these first" {
+		t.Errorf("Parse tells of %d mistakes, the last of which is %q, want %d and that there are more", len(lines), last, rules.MaxProblems)
+	}
+}
+
+// What other programs take for a text with aliases, tags or a mark in front is read as it stands, or is an error.
+func TestParseOfOddYAML(t *testing.T) {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		bomb += fmt.Sprintf("%c: &%[1]c [%s*%c]\n", c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 8), c-1)
+	}
+	for text, want := range map[string]string{
+		"\ufefflimits:\n  A: off\n":                 "f:2:6 A = off",
+		"\ufeff{\n\t\"limits\": {\"A\":\"off\"}}":   "f:2:18 A = off",
+		"limits:\r\n  A: off\r\n":                   "f:2:6 A = off",
+		"limits:\n  <<: {A: off}\n":                 `f:2:7: limit "<<": found a mapping, want one text, such as 20,1s 200,1m or off`,
+		"limits:\n  &a A: off\n  *a : off\n":        "f:3:3: found an alias, want the name of a limit",
+		`{"limits":{"A":"off","A":"5,1s"}}`:         `f:1:23: found limit "A" again, which is at line 1, want it once; remove one`,
+		bomb + "limits: *j\n":                       "an alias behind limits, want",
+		"limits: " + strings.Repeat("{a: ", 50_000): "exceeded max depth",
+	} {
+		if got := parse(text); !strings.Contains(got, want) {
+			t.Errorf("Parse(%.60q) =\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}
+
 func parse(text string) string {
 	list, err := overridefile.Parse("f", []byte(text))
 	if err != nil {
