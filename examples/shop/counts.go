@@ -8,7 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/fx"
 
+	"github.com/rlgen/rlgen/ratelimit/embedded"
 	"github.com/rlgen/rlgen/ratelimit/override"
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/ratelimitfx"
 	"github.com/rlgen/rlgen/ratelimit/redisurl"
 )
@@ -16,7 +18,7 @@ import (
 // counts is where the calls are counted: in the Redis at url, else in one of the program's own.
 func counts(url string) fx.Option {
 	if url == "" {
-		return ratelimitfx.Embedded
+		return fx.Options(ratelimitfx.Embedded, fx.Provide(func(s *embedded.Server) redis.UniversalClient { return s.Client() }))
 	}
 	return fx.Provide(func(lc fx.Lifecycle, log *slog.Logger) (redis.UniversalClient, error) {
 		client, err := redisurl.Open(url)
@@ -37,10 +39,22 @@ func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 }
 
-// overrides has the limits in a file hold in place of those in directives, from a few seconds after it is written.
+// overrides has limits hold in place of those in directives: those in a file, from a few seconds after it is written, and in place of them those in Redis, which
+// the page sets, at once.
 func overrides(file string) fx.Option {
-	if file == "" {
-		return fx.Options()
-	}
-	return fx.Supply(ratelimitfx.Overrides{override.File(file)})
+	return fx.Provide(func(in overridesIn) (o ratelimitfx.Overrides) {
+		if file != "" {
+			o = append(o, override.File(file))
+		}
+		if in.Client != nil {
+			o = append(o, redisoverride.New(in.Client))
+		}
+		return o
+	})
+}
+
+type overridesIn struct {
+	fx.In
+
+	Client redis.UniversalClient `optional:"true"`
 }

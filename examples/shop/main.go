@@ -7,6 +7,7 @@
 //	web.go      the HTTP server
 //	rpc.go      the gRPC server
 //	metrics.go  what Prometheus is told, and the log
+//	debug.go    the page of the limits, and pprof, for the team alone
 //	limits.yaml limits that are changed while the program runs
 //
 // Try it:
@@ -15,6 +16,8 @@
 //	curl -i -H 'X-User: alice' -d '{"item":"tea"}' http://127.0.0.1:8080/orders
 //	curl -i -d 'name=alice' -d 'password=guess' http://127.0.0.1:8080/login
 //	curl http://127.0.0.1:8080/metrics
+//
+// and look at http://127.0.0.1:8082/debug/ratelimit/ meanwhile.
 //
 // The fourth order of one user within ten seconds is answered with 429 and Retry-After, and so is the sixth wrong password within 15 minutes. It counts
 // in a Redis of its own; with REDIS_URL, such as redis://127.0.0.1:6379, in the one there. Package redisurl has the forms for TLS, Sentinel and Cluster.
@@ -36,6 +39,7 @@ import (
 type config struct {
 	addr      string // for HTTP
 	grpcAddr  string
+	debugAddr string // of the page of the limits; empty for none
 	redisURL  string // empty for a Redis of the program's own
 	overrides string // a file; empty for none
 	proxies   string // networks; empty for none
@@ -45,6 +49,7 @@ func main() {
 	c := config{redisURL: os.Getenv("REDIS_URL")}
 	flag.StringVar(&c.addr, "addr", "127.0.0.1:8080", "address to serve HTTP on")
 	flag.StringVar(&c.grpcAddr, "grpc", "127.0.0.1:8081", "address to serve gRPC on")
+	flag.StringVar(&c.debugAddr, "debug", "127.0.0.1:8082", "address to serve the page of the limits and pprof on, for the team alone; empty for none")
 	flag.StringVar(&c.overrides, "overrides", "", "`file` whose limits hold in place of the directives'")
 	flag.StringVar(&c.proxies, "proxies", "", "`networks` of the proxies before the shop, such as 10.0.0.0/8,fd00::/8")
 	flag.Parse()
@@ -60,7 +65,7 @@ func shop(c config) fx.Option {
 		fx.Provide(orders.NewService, accounts.NewService),
 		metrics,
 		overrides(c.overrides),
-		fx.Provide(newCaller, newWeb, newRPC),
-		fx.Invoke(func(*web, *rpc) {}),
+		fx.Provide(newCaller, newWeb, newRPC, newSeen, newDebug),
+		fx.Invoke(func(*web, *rpc, *debug) {}),
 	)
 }

@@ -38,7 +38,7 @@ const guard = `"$@" & read -r line; kill "$!"; wait "$!"`
 func run(t *testing.T, path, redisURL string) *program {
 	t.Helper()
 	p := &program{log: &buffer{}}
-	cmd := exec.Command("sh", "-c", guard, "sh", path, "-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0")
+	cmd := exec.Command("sh", "-c", guard, "sh", path, "-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "REDIS_URL="+redisURL)
 	cmd.Stderr = p.log
 	stdin, err := cmd.StdinPipe()

@@ -42,15 +42,23 @@ func routes(who *caller, o orders.Orders, a accounts.Accounts, p page) http.Hand
 }
 
 func (w *web) start(ctx context.Context, addr string) error {
+	at, err := listen(ctx, w.server, addr, w.log)
+	if err == nil {
+		w.log.Info("serving", "url", "http://"+at)
+	}
+	return err
+}
+
+// listen serves until the server is shut down, and returns at which address.
+func listen(ctx context.Context, server *http.Server, addr string, log *slog.Logger) (at string, err error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return "", err
 	}
-	w.log.Info("serving", "url", "http://"+l.Addr().String())
 	go func() {
-		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			w.log.Error("server ended", "error", err)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("server ended", "error", err)
 		}
 	}()
-	return nil
+	return l.Addr().String(), nil
 }
