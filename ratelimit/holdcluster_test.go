@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
-	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -17,18 +15,8 @@ import (
 // TestHoldsInACluster has rates, a concurrency and a lock, whose keys are in several slots, on one method: each of them holds.
 func TestHoldsInACluster(t *testing.T) {
 	cluster := redistest.NewCluster(t)
-	rates, err := redisstore.New(cluster.Client(t), redisstore.WithBudget(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	locks, err := redislock.New(cluster.Client(t), redislock.WithBudget(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { locks.Close() })
 	const calls = 20
-	s := stores{rates, locks}
-	l := s.limiter(t)
+	l := storesOn(t, cluster.Client(t), 10*time.Second).limiter(t)
 	if err := l.Check(context.Background()); err != nil {
 		t.Fatal(err)
 	}

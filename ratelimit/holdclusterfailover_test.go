@@ -12,8 +12,6 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
-	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -34,10 +32,10 @@ func TestMasterOfAHoldDiesInACluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t)
-			client := cluster.Client(t, func(o *redis.ClusterOptions) { o.DialerRetries = 1 })
+			client := cluster.Client(t, func(o *redis.ClusterOptions) { o.DialerRetries, o.ReadTimeout = 1, time.Second })
 			master := cluster.Masters[0]
 			ids := idsOn(t, client, master, 2)
-			l := limiterOn(t, client)
+			l := storesOn(t, client, 300*time.Millisecond).limiter(t, silent)
 			brief, lasting := ofEachKind(l, time.Second), ofEachKind(l, time.Minute)
 
 			crashed, crash := context.WithCancel(user(ids[0]))
@@ -77,22 +75,6 @@ func TestMasterOfAHoldDiesInACluster(t *testing.T) {
 			lastPermit.Done(nil)
 		})
 	}
-}
-
-// limiterOn returns a limiter that counts and holds in a cluster.
-func limiterOn(t *testing.T, client *redis.ClusterClient) *ratelimit.Limiter {
-	t.Helper()
-	const budget = 300 * time.Millisecond
-	rates, err := redisstore.New(client, redisstore.WithBudget(budget))
-	if err != nil {
-		t.Fatal(err)
-	}
-	locks, err := redislock.New(client, redislock.WithBudget(budget))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { locks.Close() })
-	return stores{rates, locks}.limiter(t, silent)
 }
 
 // ofEachKind has a limit of each kind.

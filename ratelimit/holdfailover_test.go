@@ -10,8 +10,6 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
-	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -29,16 +27,7 @@ func TestMasterOfAHoldDies(t *testing.T) {
 	)
 	sentinel := redistest.StartSentinel(t)
 	client := sentinel.Client(t, func(o *redis.FailoverOptions) { o.DialerRetries = 1 })
-	rates, err := redisstore.New(client, redisstore.WithBudget(failover))
-	if err != nil {
-		t.Fatal(err)
-	}
-	locks, err := redislock.New(client, redislock.WithBudget(failover))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { locks.Close() })
-	g := stores{rates, locks}.guard(t,
+	g := storesOn(t, client, failover).guard(t,
 		rules.Limit{Kind: rules.User, Rules: per(10, time.Hour), OnFail: rules.FailClosed},
 		rules.Limit{Kind: rules.Concurrency, Count: 2, Per: rules.PerUser, Lease: time.Minute, OnFail: rules.FailClosed},
 		rules.Limit{Kind: rules.Lock, Lease: lease, Wait: failover, OnFail: rules.FailClosed},
@@ -46,7 +35,7 @@ func TestMasterOfAHoldDies(t *testing.T) {
 	caller := ratelimit.WithUser(t.Context(), "ada")
 	var token int64
 	ended, next := make(chan struct{}), make(chan error, 1)
-	err = run(g, caller, func(ctx context.Context) error {
+	err := run(g, caller, func(ctx context.Context) error {
 		token = lock.Token(ctx)
 		go func() {
 			next <- run(g, caller, func(ctx context.Context) error {

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
@@ -28,16 +30,22 @@ func inMemory() stores { return stores{memstore.New(), lock.NewMemory()} }
 // inRedis starts a redis-server, in which both are.
 func inRedis(t *testing.T) (stores, *redistest.Server) {
 	server := redistest.Start(t)
-	rates, err := redisstore.New(server.Client(t), redisstore.WithBudget(10*time.Second))
+	return storesOn(t, server.Client(t), 10*time.Second), server
+}
+
+// storesOn are both in the Redis of a client, for as long as a test runs.
+func storesOn(t *testing.T, client redis.UniversalClient, budget time.Duration) stores {
+	t.Helper()
+	rates, err := redisstore.New(client, redisstore.WithBudget(budget))
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks, err := redislock.New(server.Client(t), redislock.WithBudget(10*time.Second))
+	locks, err := redislock.New(client, redislock.WithBudget(budget))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { locks.Close() })
-	return stores{rates, locks}, server
+	return stores{rates, locks}
 }
 
 // onEach runs a test in memory, where time is that of a bubble, and in Redis.

@@ -1,13 +1,9 @@
 package ratelimit_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/netip"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,50 +16,6 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
-
-// arrival is how a call ended, by the time that has passed since the test began.
-type arrival struct {
-	Call int
-	At   time.Duration
-	Err  string // of a call that is denied: denied and its retry-after
-}
-
-// arrivals are calls that end, in the order in which they do.
-type arrivals struct {
-	mu    sync.Mutex
-	began time.Time
-	all   []arrival
-}
-
-func (a *arrivals) add(call int, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	text := ""
-	var exceeded *ratelimit.ExceededError
-	if errors.As(err, &exceeded) {
-		text = "denied " + exceeded.RetryAfter.String()
-	} else if err != nil {
-		text = err.Error()
-	}
-	a.all = append(a.all, arrival{call, time.Since(a.began), text})
-}
-
-// callAll makes n calls of guard as alice, that come in order and all at once, and returns how they end: in the order in which
-// they do, and of one instant in that in which they came.
-func callAll(guard *ratelimit.Guard, n int) []arrival {
-	a := arrivals{began: time.Now()}
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			_, err := guard.Take(alice())
-			a.add(i, err)
-		})
-		synctest.Wait() // until it has its place
-	}
-	wg.Wait()
-	slices.SortFunc(a.all, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Call, b.Call)) })
-	return a.all
-}
 
 func TestQueueSpacesCallsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,31 +38,6 @@ func TestQueueSpacesCallsOut(t *testing.T) {
 			t.Errorf("the observer is told of %d decisions, want 7", len(rec.decisions))
 		}
 	})
-}
-
-type lockedRecorder struct {
-	mu sync.Mutex
-	recorder
-}
-
-func (r *lockedRecorder) Observe(ctx context.Context, d *ratelimit.Decision, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recorder.Observe(ctx, d, err)
-}
-
-// counted is a store that counts what it is asked.
-type counted struct {
-	store.Store
-	mu   sync.Mutex
-	asks int
-}
-
-func (s *counted) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	s.mu.Lock()
-	s.asks++
-	s.mu.Unlock()
-	return s.Store.Take(ctx, requests, detail, out)
 }
 
 // Calls that wait long enough all pass: in the order in which they came, at the first instants that the law of the
@@ -297,106 +224,6 @@ func TestCrowdedError(t *testing.T) {
 	}
 }
 
-// A call that comes while others wait stands behind them, even where it would have room; one that cannot wait as long as they
-// do is decided at once.
-func TestNewcomersStandBehindWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, memstore.New())
-		cost := func(method, wait string) *ratelimit.Guard {
-			d, err := time.ParseDuration(wait)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: method, Limits: []rules.Limit{
-				{Kind: rules.User, Algorithm: rules.TokenBucket, Rules: per(4, time.Second), Bucket: "shared", Cost: "n", Wait: d}}})
-		}
-		patient, hasty := cost("Patient", "10s"), cost("Hasty", "100ms")
-		a := arrivals{began: time.Now()}
-		var wg sync.WaitGroup
-		call := func(i int, guard *ratelimit.Guard, n int64) {
-			var in ratelimit.Input
-			in.Cost(n)
-			wg.Go(func() {
-				_, err := guard.Take(alice(), in)
-				a.add(i, err)
-			})
-			synctest.Wait()
-		}
-		call(0, patient, 2)
-		call(1, patient, 4) // passes at 500ms
-		call(2, patient, 1) // behind it, though there is room for it
-		call(3, hasty, 3)
-		call(4, hasty, 1)
-		wg.Wait()
-		want := []arrival{
-			{0, 0, ""}, {3, 0, "denied 250ms"}, {4, 0, ""}, {1, 750 * time.Millisecond, ""}, {2, time.Second, ""},
-		}
-		if diff := gocmp.Diff(want, a.all); diff != "" {
-			t.Errorf("arrivals (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// A call whose wait ends while it stands in line is asked for once more, and its retry-after is that of now.
-func TestWaitEndsInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		guard := limiter(t, memstore.New()).Guard(create(rules.Limit{Kind: rules.User, Rules: per(1, time.Second), Wait: 2500 * time.Millisecond}))
-		want := []arrival{
-			{0, 0, ""}, {1, time.Second, ""}, {2, 2 * time.Second, ""},
-			{3, 2 * time.Second, "denied 1s"}, // at its turn, it would have to wait until 3s
-			{4, 2 * time.Second, "denied 1s"},
-		}
-		if diff := gocmp.Diff(want, callAll(guard, 5)); diff != "" {
-			t.Errorf("arrivals (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// A call goes on to the line of another key where that is what denies it, and nobody waits for it in the one that it left.
-func TestWaitersMoveBetweenLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		guard := limiter(t, memstore.New()).Guard(create(
-			rules.Limit{Kind: rules.User, Rules: per(1, time.Second), Wait: time.Minute},
-			rules.Limit{Kind: rules.Global, Rules: per(3, 10*time.Second), Wait: time.Minute}))
-		a := arrivals{began: time.Now()}
-		var wg sync.WaitGroup
-		for i, user := range []string{"alice", "alice", "bob", "bob", "carol", "dave"} {
-			wg.Go(func() {
-				_, err := guard.Take(ratelimit.WithUser(context.Background(), user))
-				a.add(i, err)
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		var ats []time.Duration
-		for _, arrived := range a.all {
-			ats = append(ats, arrived.At)
-		}
-		want := []time.Duration{0, 0, 0, 10 * time.Second, 10 * time.Second, 10 * time.Second}
-		if !slices.Equal(ats, want) {
-			t.Errorf("calls pass at %v, want %v: %v", ats, want, a.all)
-		}
-	})
-}
-
-// flaky fails the asks whose number it is told, from 1.
-type flaky struct {
-	store.Store
-	mu    sync.Mutex
-	asks  int
-	fails []int
-}
-
-func (s *flaky) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asks++
-	if slices.Contains(s.fails, s.asks) {
-		return &store.Error{Class: store.Unavailable, Err: fmt.Errorf("ask %d fails", s.asks)}
-	}
-	return s.Store.Take(ctx, requests, detail, out)
-}
-
 // A store that fails while a call waits: each ask is decided as onfail says, and none goes on waiting for a store that is gone.
 func TestStoreFailsWhileWaiting(t *testing.T) {
 	for _, test := range []struct {
@@ -456,62 +283,6 @@ func TestGiveBackAfterWaiting(t *testing.T) {
 		began := time.Now()
 		if _, err := guard.Take(alice()); err != nil || time.Since(began) != 0 {
 			t.Errorf("Take after all is given back = %v after %v, want nil at once", err, time.Since(began))
-		}
-	})
-}
-
-// TestWaitersUnderConcurrency lets callers of several keys and costs come and give up at any time: as many pass as there is room for,
-// and nothing is left behind of those that gave up.
-func TestWaitersUnderConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := memstore.New()
-		guard := limiter(t, s).Guard(create(
-			rules.Limit{Kind: rules.User, Rules: per(3, time.Second), Wait: 5 * time.Second},
-			rules.Limit{Kind: rules.Global, Algorithm: rules.TokenBucket, Rules: per(10, time.Second), Wait: 3 * time.Second},
-			rules.Limit{Kind: rules.IP, Algorithm: rules.LeakyBucket, Rules: per(20, time.Second), Wait: time.Second}))
-		var mu sync.Mutex
-		var passed []time.Duration
-		began := time.Now()
-		var wg sync.WaitGroup
-		for i := range 400 {
-			wg.Go(func() {
-				time.Sleep(time.Duration(i*i%5000) * time.Millisecond)
-				ctx, cancel := context.WithTimeout(ratelimit.WithUser(alice(), fmt.Sprint("user", i%7)), time.Duration(i%9+1)*time.Second/2)
-				defer cancel()
-				if _, err := guard.Take(ctx); err == nil {
-					mu.Lock()
-					passed = append(passed, time.Since(began))
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if most := 10 + 10*int(slices.Max(passed)/time.Second+1); len(passed) < 50 || len(passed) > most {
-			t.Errorf("%d calls pass, want 50 to %d", len(passed), most)
-		}
-	})
-}
-
-// A call that a queue delays stands in no line: those behind it are asked for while it sleeps.
-func TestDelayedCallsLeaveTheirLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		guard := limiter(t, memstore.New()).Guard(create(
-			rules.Limit{Kind: rules.User, Rules: per(2, time.Second), Wait: time.Minute},
-			rules.Limit{Kind: rules.IP, Algorithm: rules.LeakyBucket, Rules: per(1, 10*time.Second), Wait: time.Minute}))
-		a := arrivals{began: time.Now()}
-		var wg sync.WaitGroup
-		for i, ip := range []string{"203.0.113.7", "203.0.113.7", "203.0.113.7", "203.0.113.8"} {
-			ctx := ratelimit.WithIP(alice(), netip.MustParseAddr(ip))
-			wg.Go(func() {
-				_, err := guard.Take(ctx)
-				a.add(i, err)
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		want := []arrival{{0, 0, ""}, {3, time.Second, ""}, {1, 10 * time.Second, ""}, {2, 20 * time.Second, ""}}
-		if diff := gocmp.Diff(want, a.all); diff != "" {
-			t.Errorf("arrivals (-want +got):\n%s", diff)
 		}
 	})
 }
