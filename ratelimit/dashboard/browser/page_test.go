@@ -1,13 +1,19 @@
 package browser_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
+	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -99,4 +105,88 @@ func TestWidthsAndThemes(t *testing.T) {
 	if len(grounds) != 2 && !t.Skipped() {
 		t.Errorf("both themes have the grounds %v, want one each", grounds)
 	}
+}
+
+// A page that the server refuses says why, and is live once it may be.
+func TestRefusedPageSaysWhy(t *testing.T) {
+	s := serve(t, redistest.Start(t), dashboard.WithStreams(1))
+	first := open(t, s.url, 1280, "light").live()
+	p := open(t, s.url, 1280, "light")
+	p.until("the page says why it is not live", `document.querySelector('#live-text').textContent.startsWith('Not connected: as many pages are open on this instance as may be. Trying again in ')`)
+	first.do(chromedp.Navigate("about:blank"))
+	p.live()
+}
+
+// The keyboard does all: it filters, opens a limit, overrides it in a dialog, leaves that by Escape, reads the chart second by second, and looks up an id.
+func TestKeyboard(t *testing.T) {
+	s := serve(t, redistest.Start(t), dashboard.WithWrites())
+	p := open(t, s.url, 1280, "light").live()
+	focused := func(what, expression string) {
+		t.Helper()
+		p.until(what, `document.activeElement && (`+expression+`)`)
+	}
+	// tab presses Tab until the expression is true of the focused element.
+	tab := func(what, expression string) {
+		t.Helper()
+		for range 60 {
+			p.do(chromedp.KeyEvent(kb.Tab))
+			if eval[bool](p, `document.activeElement !== null && (`+expression+`)`) {
+				return
+			}
+		}
+		t.Fatalf("Tab does not reach %s", what)
+	}
+	p.do(input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash"), input.DispatchKeyEvent(input.KeyUp).WithKey("/").WithCode("Slash")) // without a character, which is none once the page has taken the key
+	focused("/ leads to the filter", `document.activeElement.id === 'filter'`)
+	p.do(chromedp.KeyEvent("create/user"))
+	p.until("one limit is left", `[...document.querySelectorAll('#rows .row')].filter(r => !r.hidden).length === 1`)
+	tab("the limit", `document.activeElement.dataset.limit === 'orders.Orders.Create Create/user'`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until("its detail is open", `document.activeElement.getAttribute('aria-expanded') === 'true' && document.querySelector('.detail:not([hidden]) .facts') !== null`)
+	tab("its chart", `document.activeElement.className === 'plot'`)
+	p.do(chromedp.KeyEvent(kb.ArrowLeft))
+	p.until("the chart reads a second", `/\d+ allowed/.test(document.activeElement.querySelector('.read').textContent) && !document.activeElement.querySelector('.read').hidden`)
+	tab("its override", `document.activeElement.textContent === 'Override…'`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	focused("the dialog has the focus", `document.querySelector('#ask').open && document.querySelector('#ask').contains(document.activeElement)`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	focused("Escape leads back to the button", `!document.querySelector('#ask').open && document.activeElement.textContent === 'Override…'`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	focused("the dialog is open again", `document.activeElement.name === 'text' || document.querySelector('#ask').contains(document.activeElement)`)
+	p.do(chromedp.Focus(`#ask-fields input`), chromedp.KeyEvent("7,10s"), chromedp.KeyEvent(kb.Enter))
+	p.until("the override holds", `(document.querySelector('.row code.override') || {textContent: ''}).textContent.includes('7,10s')`)
+	tab("the id", `document.activeElement.id === 'look-id'`)
+	p.do(chromedp.KeyEvent("alice"), chromedp.KeyEvent(kb.Enter))
+	p.until("the id is found", `document.querySelector('#found .rule') !== null`)
+}
+
+// What another instance counts of a limit that this one does not know is told.
+func TestLimitsOfOthers(t *testing.T) {
+	server := redistest.Start(t)
+	s := serve(t, server)
+	client := server.Client(t)
+	counts, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := dashboard.NewObserver()
+	limiter, err := ratelimit.New(counts, ratelimit.WithObserver(seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := limiter.Guard(policy(t, "Return", []string{"global 100,1h"}))
+	newer, err := dashboard.New(limiter, seen, dashboard.WithService("shop"), dashboard.WithRedis(client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = newer.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	p := open(t, s.url, 1280, "light").live()
+	if _, err := guard.Take(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the limit of the newer instance is told of", `!document.querySelector('#others').hidden && document.querySelector('#others').textContent.includes('orders.Orders.Return · Return (1 allowed, 0 denied')`)
+	p.until("and that there are two versions", `document.querySelector('#scope .text').textContent.includes('2 versions of the rules')`)
 }

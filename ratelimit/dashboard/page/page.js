@@ -458,6 +458,9 @@ class Row {
 
 function drawLimits() {
   for (const row of rows) row.draw();
+  const others = latest.others || [];
+  $('others').hidden = others.length === 0;
+  say($('others'), 'Other instances count what this one does not know: ' + others.map((id) => `${id.replace(' ', ' · ')} (${count(sum(series(id, ALLOWED), span))} allowed, ${count(sum(series(id, DENIED), span))} denied in five minutes)`).join(', '));
   const all = methods();
   whole.draw(plus(all, ALLOWED), plus(all, DENIED), plus(all, DEGRADED));
 }
@@ -600,7 +603,7 @@ function tell(text) {
 // ---- the stream
 
 const FIRST = 500, LAST = 15000, SILENT = 6000;
-let source = null, pause = FIRST, timer = 0, watchdog = 0, due = 0;
+let reason = '', source = null, pause = FIRST, timer = 0, watchdog = 0, due = 0;
 
 function live(state, text) {
   mark($('live'), 'data-state', state);
@@ -625,17 +628,32 @@ function connect() {
     live('live', 'Live');
     pause = FIRST;
   });
-  source.onerror = lost;
+  source.onerror = () => lost(source.readyState === EventSource.CLOSED);
   heard();
 }
 
 function heard() {
   clearTimeout(watchdog);
-  watchdog = setTimeout(lost, SILENT);
+  watchdog = setTimeout(() => lost(false), SILENT);
+}
+
+// whyNot finds out what the server answers in place of a stream.
+async function whyNot() {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch('events', { credentials: 'same-origin', signal: stop.signal });
+    const kind = answer.headers.get('Content-Type') || '';
+    if (!answer.ok) reason = kind.startsWith('text/plain') ? (await answer.text()).trim() : `the server answers ${answer.status}`;
+    else if (!kind.startsWith('text/event-stream')) reason = 'something else answers in place of this page; load it anew, or log in again';
+  } catch { /* the connection is lost */ } finally {
+    stop.abort();
+  }
 }
 
 // lost waits for longer each time, and says for how long.
-function lost() {
+function lost(refused) {
+  reason = '';
+  if (refused) whyNot();
   clearTimeout(watchdog);
   clearInterval(timer);
   source.close();
@@ -644,7 +662,7 @@ function lost() {
   const wait = () => {
     const left = Math.ceil((due - Date.now()) / 1000);
     if (left <= 0) return connect();
-    live('lost', `Connection lost. Trying again in ${left} s`);
+    live('lost', `${reason ? 'Not connected: ' + reason : 'Connection lost'}. Trying again in ${left} s`);
   };
   timer = setInterval(wait, 250);
   wait();
