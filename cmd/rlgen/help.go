@@ -280,9 +280,13 @@ func (c *command) help(args []string) int {
 		fmt.Fprint(c.stdout, usage)
 		return exitOK
 	}
+	asked := args[0]
+	if _, ok := operations[asked]; ok {
+		asked = "redis" // which has all of them
+	}
 	var names []string
 	for _, t := range topics {
-		if t.name == args[0] && len(args) == 1 {
+		if t.name == asked && len(args) == 1 {
 			fmt.Fprint(c.stdout, t.text)
 			return exitOK
 		}
