@@ -1,24 +1,26 @@
 package traffic
 
-// interned is texts that are kept once each: those of the last so many different ones, so that their memory is bounded.
+import "hash/maphash"
+
+// interned is texts that are kept once each, as long as no other takes the place that its hash gives it, so that their memory is bounded. The zero interned has none.
 type interned struct {
-	young, old map[string]string
+	seed  maphash.Seed
+	texts []string // by hash
 }
 
-const generation = 1 << 16 // texts
+const mostTexts = 1 << 15
 
 // of returns b as a string.
 func (t *interned) of(b []byte) string {
-	if s, ok := t.young[string(b)]; ok {
-		return s
+	if len(b) == 0 {
+		return ""
 	}
-	s, ok := t.old[string(b)]
-	if !ok {
-		s = string(b)
+	if t.texts == nil {
+		t.seed, t.texts = maphash.MakeSeed(), make([]string, mostTexts)
 	}
-	if len(t.young) >= generation || t.young == nil {
-		t.young, t.old = make(map[string]string, generation), t.young
+	s := &t.texts[maphash.Bytes(t.seed, b)%mostTexts]
+	if *s != string(b) {
+		*s = string(b)
 	}
-	t.young[s] = s
-	return s
+	return *s
 }
