@@ -89,6 +89,25 @@ func TestMessagesOfAStreamAreLimited(t *testing.T) {
 	}
 }
 
+// Around Connect's handlers, package httplimit says what is left, to who is let in and to who is denied, and the status is that of HTTP.
+func TestQuotasOfConnectAreThoseOfHTTP(t *testing.T) {
+	limiter, _ := ratelimittest.New()
+	s := serve(t, limiter, policy(per(rules.IP, 1, time.Minute)))
+	for _, want := range []struct {
+		status            int
+		limit, retryAfter string
+	}{{200, `"Create";r=0;t=60`, ""}, {429, `"Create";r=0;t=60`, "60"}} {
+		res, err := s.Client().Post(s.URL+createPath, "application/json", strings.NewReader(`"1"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if limit, wait := res.Header.Get("RateLimit"), res.Header.Get("Retry-After"); res.StatusCode != want.status || limit != want.limit || wait != want.retryAfter {
+			t.Errorf("status %d, RateLimit %s, Retry-After %q, want %d, %s and %q", res.StatusCode, limit, wait, want.status, want.limit, want.retryAfter)
+		}
+	}
+}
+
 func TestTheUserIsTheInterceptors(t *testing.T) {
 	limiter, _ := ratelimittest.New()
 	user := ""

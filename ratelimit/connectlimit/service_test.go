@@ -17,6 +17,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/connectlimit"
+	"github.com/rlgen/rlgen/ratelimit/httplimit"
 	"github.com/rlgen/rlgen/rules"
 )
 
@@ -74,7 +75,7 @@ func (o orders) Follow(ctx context.Context, s *connect.BidiStream[wrapperspb.Int
 
 const createPath, followPath = "/shop.Orders/Create", "/shop.Orders/Follow"
 
-// server serves orders behind the interceptor.
+// server serves orders behind the interceptor, and behind what tells clients of HTTP what is left.
 type server struct{ *httptest.Server }
 
 func serve(t *testing.T, limiter *ratelimit.Limiter, p *rules.Policy, opts ...connectlimit.Option) server {
@@ -83,7 +84,7 @@ func serve(t *testing.T, limiter *ratelimit.Limiter, p *rules.Policy, opts ...co
 	mux := http.NewServeMux()
 	mux.Handle(createPath, connect.NewUnaryHandler(createPath, o.Create, with))
 	mux.Handle(followPath, connect.NewBidiStreamHandler(followPath, o.Follow, with))
-	s := httptest.NewUnstartedServer(mux)
+	s := httptest.NewUnstartedServer(httplimit.Headers()(mux))
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	t.Cleanup(s.Close)
