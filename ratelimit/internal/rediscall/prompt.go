@@ -30,7 +30,7 @@ func NewPrompt(c *redis.Client, d time.Duration) *Prompt {
 // connections or more, of a client that NewPrompt adds a hook to and that caches nothing itself.
 func (p *Prompt) Keep() {
 	if p.sooner != nil && spares(p.Options()) {
-		p.kept.client = p.sooner
+		p.kept.client = p.WithTimeout(p.sooner.Options().ReadTimeout) // a client writes into its options as it connects, under a lock that its Conns do not have
 	}
 }
 
