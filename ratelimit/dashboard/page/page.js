@@ -448,7 +448,7 @@ class Row {
     if (sum(s, span)) list.push(['Would deny', count(sum(s, span))]);
     if (sum(g, span)) list.push(['Without the store', count(sum(g, span))]);
     if (sum(f, span)) list.push(['Failed', `${count(sum(f, span))} refused without a decision`]);
-    list.push(['Counts by', l.kind], ['Without the store', 'onfail=' + l.onfail], ['Code', l.directive]);
+    list.push(['Counts by', l.kind], ['If the store fails', 'onfail=' + l.onfail], ['Code', l.directive]);
     if (l.override) list.push(['Override', `${l.override}  (${l.from})`]);
     if (l.at) list.push(['Stands at', l.at]);
     list.push(['Overrides call it', l.handle]);
