@@ -209,3 +209,52 @@ func testExpiry(t *testing.T, b *Bench) {
 		t.Error(err)
 	}
 }
+
+// testPermits holds that a permit is released once, and never one that is another's: neither twice, nor after its lease, nor by renewing it then.
+func testPermits(t *testing.T, b *Bench) {
+	sem := newSemaphore(t, b.Store, 2, lock.WithLease(unit))
+	c := lock.Claim{Name: b.Prefix + "permits", Limit: 2}
+	acquire := func() *lock.Permit {
+		t.Helper()
+		_, p, err := sem.TryAcquire(ctx, c.Name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	wantHeld := func(want int64) {
+		t.Helper()
+		if s, err := b.Store.(lock.Peeker).Peek(ctx, c); err != nil || s.Cost != want {
+			t.Errorf("%d are held, %v, want %d", s.Cost, err, want)
+		}
+	}
+	twice, other := acquire(), acquire()
+	for _, want := range []error{nil, lock.ErrNotHeld} {
+		if err := twice.Release(); !errors.Is(err, want) {
+			t.Errorf("Release = %v, want %v", err, want)
+		}
+		wantHeld(1)
+	}
+	foreign := c
+	foreign.ID, foreign.Cost, foreign.Lease = "foreign:0", 1, unit
+	if held, err := b.Store.Release(ctx, foreign); held || err != nil {
+		t.Errorf("Release of what nobody has = %v, %v, want false", held, err)
+	}
+	wantHeld(1)
+	b.Pass(t, c.Name, unit+time.Second)
+	wantHeld(0)
+	next, another := acquire(), acquire()
+	if err := other.Refresh(ctx); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Refresh after the lease = %v, want %v", err, lock.ErrLost)
+	}
+	if err := other.Release(); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Release after the lease = %v, want %v", err, lock.ErrLost)
+	}
+	wantHeld(2)
+	for _, p := range []*lock.Permit{next, another} {
+		if err := p.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantHeld(0)
+}

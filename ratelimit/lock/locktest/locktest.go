@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"GivingUp":       testGivingUp,
 		"DeadWaiter":     testDeadWaiter,
 		"LowerLimit":     testLowerLimit,
+		"Permits":        testPermits,
 		"LargeCostFirst": testLargeCostFirst,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
