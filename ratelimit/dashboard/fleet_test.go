@@ -175,6 +175,9 @@ func TestWhatRedisIsSent(t *testing.T) {
 	admin := server.Client(t)
 	ctx := context.Background()
 	own := words(t, "doc.go", regexp.MustCompile(`(?m)^//\t(\+.*)$`))
+	if told := words(t, "../OPERATIONS.md", regexp.MustCompile(`(?m)^(\+hincrby .*)$`)); !slices.Equal(told, own) {
+		t.Errorf("OPERATIONS.md permits %q, want what doc.go does, %q", told, own)
+	}
 	acl := append(words(t, "../../README.md", regexp.MustCompile(`(?m)^ACL SETUSER limiter (.*)$`)), own...)
 	acl = append(acl, "+subscribe", "+hset", "+hdel", "+publish", "&rl:overrides") // redisoverride's
 	setuser := []any{"acl", "setuser", "limiter"}
