@@ -25,7 +25,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		g.queues = g.queues || from.Queues() && !limit.shadow
 		g.inputs = g.inputs || from.By != "" || from.Cost != "" || from.When != ""
 	}
-	g.planned = g.newPlanned()
+	g.planned = g.newPlanned(written)
 	return g, nil
 }
 

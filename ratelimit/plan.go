@@ -15,27 +15,28 @@ type planned struct {
 }
 
 // newPlanned returns what g has for plans: for each kind of which every limit has one, and none says missing=allow.
-func (g *Guard) newPlanned() []planned {
+func (g *Guard) newPlanned(written *rules.Policy) []planned {
 	var all []planned
 	for _, kind := range []rules.Kind{rules.IP, rules.User, rules.Global, rules.Key} {
-		if of, strict := g.plannedOf(kind); strict && len(of.limits) > 0 {
+		if of, strict := g.plannedOf(kind, written); strict && len(of.limits) > 0 {
 			all = append(all, of)
 		}
 	}
 	return all
 }
 
-// plannedOf returns the limits of a kind that are for plans, and whether callers on none of them are refused.
-func (g *Guard) plannedOf(kind rules.Kind) (of planned, strict bool) {
+// plannedOf returns the limits of a kind that are for plans, and whether callers on none of them are refused. The plan of a limit that is written as a shadow
+// is not known for that; the plan of one that an override has made a shadow, or turned off, still is.
+func (g *Guard) plannedOf(kind rules.Kind, written *rules.Policy) (of planned, strict bool) {
 	for i := range g.limits {
 		l := &g.limits[i]
-		if l.Kind != kind || l.shadow {
+		if l.Kind != kind || l.shadow && written.Limits[i].Mode == rules.Shadow {
 			continue
 		}
 		if l.Plan == "" || l.Missing == rules.MissingAllow {
 			return of, false
 		}
-		if !l.off {
+		if !l.off && !l.shadow {
 			of.limits = append(of.limits, i)
 		}
 		if !slices.Contains(of.plans, l.Plan) {

@@ -105,6 +105,36 @@ func TestUnknownPlanWhereNoLimitApplies(t *testing.T) {
 	}
 }
 
+// An override that takes from a plan its limit, or makes a shadow of it, lets callers on that plan through, and refuses those on no plan as before.
+func TestPlanWhoseLimitIsOverridden(t *testing.T) {
+	for _, text := range []string{"mode=shadow", "off"} {
+		l := limiter(t, memstore.New())
+		guard := l.Guard(create(limits(t, "user 2,1h plan=free", "user 5,1h plan=pro", "user 5,1h plan=gold mode=shadow")...))
+		if err := l.Override(t.Context(), []rules.Override{{Name: "Create/user/pro", Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 9 {
+			if _, err := guard.Take(ratelimit.WithPlan(alice(), "pro")); err != nil {
+				t.Fatalf("with %s on plan pro: %v, want every call to pass", text, err)
+			}
+		}
+		if got := passes(t, guard, ratelimit.WithPlan(ratelimit.WithUser(t.Context(), "bob"), "free")); got != 2 {
+			t.Errorf("with %s on plan free %d calls passed, want 2", text, got)
+		}
+		for _, plan := range []string{"", "gold", "none"} {
+			if _, err := guard.Take(ratelimit.WithPlan(alice(), plan)); !errors.Is(err, ratelimit.ErrNoIdentity) {
+				t.Errorf("with %s on plan %q: %v, want %v", text, plan, err, ratelimit.ErrNoIdentity)
+			}
+		}
+		if err := l.Override(t.Context(), []rules.Override{{Name: "Create/user/pro", Text: text}, {Name: "Create/user/free", Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Take(alice()); err != nil {
+			t.Errorf("with %s on every plan: %v, want callers on none to pass", text, err)
+		}
+	}
+}
+
 // A caller who changes plans takes along what was counted: the calls, or of a bucket the time until it is full.
 func TestChangeOfPlan(t *testing.T) {
 	for algo, more := range map[string]int{
