@@ -276,9 +276,9 @@ func TestRestingHasNames(t *testing.T) {
 		"Ring":           {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one}, DialerRetries: 1}), one},
 		"another client": {another{redis.NewClient(&redis.Options{Addr: one, DialerRetries: 1})}, "Redis"},
 	} {
+		t.Cleanup(func() { test.client.Close() })
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			t.Cleanup(func() { test.client.Close() })
 			s := newStore(t, test.client, redisstore.WithBudget(short))
 			if got := s.Resting(); len(got) > 0 {
 				t.Errorf("Resting() = %q before the first call, want none", got)

@@ -19,9 +19,9 @@ import (
 // TestDenyCache holds the store to what every store promises while what it denies is remembered before it.
 func TestDenyCache(t *testing.T) {
 	drawFewer(t)
-	var answers atomic.Int64
+	var answers, subjects atomic.Int64
 	t.Cleanup(func() {
-		if n := answers.Load(); n < 100 && !t.Failed() {
+		if n := answers.Load(); n < 100 && subjects.Load() > 10 && !t.Failed() { // of few laws, as -run may choose, nothing is expected
 			t.Errorf("%d answers from memory, want enough to tell", n)
 		}
 	})
@@ -32,6 +32,7 @@ func TestDenyCache(t *testing.T) {
 			t.Cleanup(func() { client.Close() })
 			clock := storetest.NewClock()
 			clock.OnMove(server.SetTime)
+			subjects.Add(1)
 			return remembered(t, &answers, storetest.Subject{Store: newStore(t, client), Clock: clock})
 		})
 	})

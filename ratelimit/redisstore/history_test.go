@@ -56,12 +56,13 @@ type span struct{ begin, end time.Duration }
 
 func (s span) meets(t span) bool { return s.begin <= t.end && t.begin <= s.end }
 
-// history is what was recorded of calls to one store whose limits lie in one slot, or on one server.
+// history is what was recorded of calls to one store.
 type history struct {
 	limits []store.Request // Cost is not looked at
 	calls  []call
 	acts   []act
 	losses []span // in which the store has lost charges, and bans: some, or all of them
+	apart  bool   // limits of one call may lie on several servers: what is denied is charged to some of them for a moment
 }
 
 const (
@@ -301,11 +302,11 @@ func (h *history) holdings(limit int) []holding {
 	for i := range h.calls {
 		c := &h.calls[i]
 		cost := c.asks(limit)
-		if cost == 0 || c.result != allowed && c.result != indeterminate {
+		if cost == 0 || !h.mayHold(c) {
 			continue
 		}
 		one := holding{from: c.start, until: c.end, gone: never, cost: cost}
-		if c.result == indeterminate {
+		if c.result != allowed {
 			one.until += phantom
 		}
 		if c.backEnd > 0 && !c.backFailed && len(h.lossesIn(span{c.start, c.backEnd + unsure})) == 0 {
@@ -318,6 +319,12 @@ func (h *history) holdings(limit int) []holding {
 		all = append(all, one)
 	}
 	return all
+}
+
+// mayHold says whether anything may be charged by a call: by one that is not allowed where its answer was lost, or its limits lie apart, and what some of
+// them reserved may not have come back.
+func (h *history) mayHold(c *call) bool {
+	return c.result == allowed || c.result == indeterminate || h.apart && len(c.charges) > 1 && !c.remembered()
 }
 
 // total answers how much has come by a time.

@@ -181,6 +181,9 @@ func (h *history) admittedInBan(req *store.Request, limit int, acts []act, banne
 		last := sort.Search(len(banned), func(j int) bool { return banned[j].start >= c.start })
 		for j := last - 1; j >= 0 && banned[j].start+longest >= c.start; j-- {
 			b := banned[j]
+			if b.remembered() { // the store need not know of it any more
+				continue
+			}
 			during := span{b.start, c.end}
 			over := b.end >= c.start || b.start+b.bannedBy(limit)-skew <= c.end || len(h.lossesIn(during)) > 0
 			if over || slices.ContainsFunc(acts, func(a act) bool { return a.done().meets(during) }) {

@@ -98,6 +98,7 @@ func TestHistoryLawsOfActs(t *testing.T) {
 		{"admitted when the ban is over", []call{bannedAt(100, 300), at(350, allowed)}, []act{banAt(0, 300)}, nil, ""},
 		{"admitted when the ban was lifted", []call{bannedAt(100, 300), at(150, allowed)}, []act{banAt(0, 300), banAt(120, 0)}, nil, ""},
 		{"admitted when the ban was lost", []call{bannedAt(10, 300), at(150, allowed)}, []act{banAt(0, 300)}, flush, ""},
+		{"admitted after a remembered ban that was lost", []call{bannedAt(10, 300), bannedAt(100, 300).fromMemory(), at(150, allowed)}, []act{banAt(0, 300)}, flush, ""},
 		{"admitted when the ban may have been lifted", []call{bannedAt(100, 300), at(150, allowed)}, []act{banAt(0, 300), banAt(120, 0).fails()}, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

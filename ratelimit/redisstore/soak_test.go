@@ -30,8 +30,10 @@ import (
 // The soak lasts as long as it is told, one round of faults at least, and draws their order anew each time:
 //
 //	go test ./ratelimit/redisstore -run '^TestSoak$' -v -soak 10m
+//	go test ./ratelimit/redisstore -run '^TestSoak$' -v -soak 10m -soak.on cluster
 var (
 	soakTime = flag.Duration("soak", 0, "TestSoak: how long the faults go on, which happen once each at least")
+	soakOn   = flag.String("soak.on", "sentinel", "TestSoak: what the calls go to, a sentinel's servers or a cluster")
 	soakSeed = flag.Uint64("soak.seed", 0, "TestSoak: draws the faults and calls of an earlier run; 0 draws anew")
 )
 
@@ -55,7 +57,17 @@ var soakIDs = []string{"a", "b"}
 // soakWindow is the longest of them.
 const soakWindow = 3 * time.Second
 
-// TestSoak has 50 callers ask limits of several algorithms, alone and three at a time, through a Sentinel's client, while
+// soakSite is what the calls of a soak go to, and what happens to it.
+type soakSite struct {
+	*turmoil
+	apart   bool                         // the keys of a call may lie on several servers
+	client  func() redis.UniversalClient // of the callers
+	masters func() []*redistest.Server
+}
+
+var soakSites = map[string]func(*testing.T, *rand.Rand) soakSite{"sentinel": newChaos, "cluster": newClusterChaos}
+
+// TestSoak has 50 callers ask limits of several algorithms, alone and three at a time, through a Sentinel's client or a Cluster's, while
 // servers are killed, restarted, frozen, paused, flushed and replaced. What every call was answered is recorded, and the
 // record checked against the laws of [history] afterwards. In the end no goroutine, connection or key is left.
 func TestSoak(t *testing.T) {
@@ -67,12 +79,13 @@ func TestSoak(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-soak.seed=%d", seed)
-	sentinel := redistest.StartSentinel(t)
-	c := newChaos(t, sentinel, rand.New(rand.NewPCG(seed, 0)))
+	start, ok := soakSites[*soakOn]
+	if !ok {
+		t.Fatalf("-soak.on %q, want sentinel or cluster", *soakOn)
+	}
+	c := start(t, rand.New(rand.NewPCG(seed, 0)))
 	earlier := goleak.IgnoreCurrent()
-	client := sentinel.Client(t, func(o *redis.FailoverOptions) {
-		o.ClientName, o.ReadTimeout, o.DialerRetries = "soak", 200*time.Millisecond, 1
-	})
+	client := c.client()
 	s, err := redisstore.New(client, redisstore.Mutated(t))
 	if err != nil {
 		t.Fatal(err)
@@ -83,14 +96,15 @@ func TestSoak(t *testing.T) {
 			c.round()
 		}
 	}, seed)
-	h := history{limits: all.requests, calls: calls, acts: acts, losses: c.losses}
+	h := history{limits: all.requests, calls: calls, acts: acts, losses: c.losses, apart: c.apart}
 	violations := h.violations()
 	for _, v := range violations {
 		t.Error(v)
 	}
 	t.Log("\n" + c.String() + h.String() + fmt.Sprintf("%d violations", len(violations)))
 	h.wantAll(t)
-	c.wantNothingLeft(client)
+	c.settle()
+	c.wantNothingLeft(client, c.masters()...)
 	dialling := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	if err := goleak.Find(earlier, dialling); err != nil {
 		t.Error(err)
