@@ -53,7 +53,7 @@
 // and is denied after its wait.
 //
 // While the lock store cannot decide, onfail=local lets each process decide alone: one call of a lock in each, and in flight the
-// process's share of the count.
+// process's share of the count; beside what was let in while the store decided, and still runs.
 //
 // # By hand
 //

@@ -95,7 +95,8 @@ sound where a call touches only what belongs to its id; not where it reads or wr
 ids, such as their sum, and not while some instances run with another number.
 
 onfail=local, while Redis cannot decide: each instance lets one call into a lock, so that as many may run as
-there are instances, and in flight its share of the count. Write onfail=closed where that does harm.
+there are instances, and in flight its share of the count; both beside calls that were let in before and
+still run. Write onfail=closed where that does harm.
 
 charge=error counts failures, charge=success what succeeded: the permit is taken first and given back when
 the outcome says so. A panic is a failure. Of several results of type error, the last one counts.

@@ -14,7 +14,8 @@
 // A hold has a lease, which is renewed three times in each for as long as it is held, and which ends by itself when the process
 // does. The context that [Locker.Lock] returns is done when the hold is let go, and when it is lost because it could not be renewed in time: then its cause
 // is [ErrLost]. Do the work with that context. The holder counts its lease from before it asked for it, less 1 % and 2 ms, so
-// it knows before anybody else can have the lock; a process that was stopped finds its context's Err set when it goes on.
+// it knows before anybody else can have the lock; a process that was stopped finds its context's Err set when it goes on, and that of contexts which
+// derive from it once its timers have run.
 //
 // The context is the owner: Lock of the same name with it, or with a context that derives from it, nests and does not wait. Whoever
 // has the context has the lock, so give it to no goroutine that is not to share it. A hold that is added puts off the end of the lease, and never
