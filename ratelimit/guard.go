@@ -139,7 +139,7 @@ func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (
 	}
 	inner, permit, err := g.enforce(ctx, c, detail, d)
 	if c.shadow != nil && (err == nil || errors.Is(err, ErrExceeded)) {
-		g.askShadow(ctx, c, detail, d, &permit)
+		inner = g.askShadow(ctx, c, detail, d, &permit).in(inner)
 	}
 	return inner, permit, err
 }

@@ -43,18 +43,42 @@ func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64
 
 // askShadow asks the shadows of a call that the other limits have decided, and writes into d what they say. They are decided together, as
 // if they were the only limits of the method: those that charge always see every call, denied or not, and those that charge by outcome, or
-// hold something, the calls that are made. Where they cannot be asked, nothing is said of them.
-func (g *Guard) askShadow(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) {
+// hold something, the calls that are made. Where they cannot be asked, nothing is said of them. It returns what a context for the method is to have of
+// the locks that they hold: calls within nest in these as in others.
+func (g *Guard) askShadow(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) shadowLocks {
 	if d.Degraded != nil {
-		return // the store would keep the call waiting, for no answer
+		return shadowLocks{} // the store would keep the call waiting, for no answer
 	}
 	if !d.Allowed {
 		c.shadow.drop(func(i int) bool { return g.limits[i].Charge != rules.ChargeAlways })
 		c.shadow.holds = nil
 	}
-	if g.takeShadow(ctx, c.shadow, detail, d, permit) {
-		g.holdShadow(ctx, c.shadow, d, permit)
+	if !g.takeShadow(ctx, c.shadow, detail, d, permit) {
+		return shadowLocks{}
 	}
+	return g.holdShadow(ctx, c.shadow, d, permit)
+}
+
+// shadowLocks is the context of the locks that shadows hold for a call. It is no ancestor of the method's, which it must not end, but a value in it.
+type shadowLocks struct{ context.Context }
+
+// shadowing is what a context has its shadowLocks by.
+type shadowing struct{}
+
+// in returns ctx with the locks in it.
+func (s shadowLocks) in(ctx context.Context) context.Context {
+	if s.Context == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, shadowing{}, s)
+}
+
+// shadowOf is where shadows lock for a call with ctx: in what shadows hold already for the one that it is within, if that still runs.
+func shadowOf(ctx context.Context) context.Context {
+	if s, ok := ctx.Value(shadowing{}).(shadowLocks); ok && s.Err() == nil {
+		return s
+	}
+	return ctx
 }
 
 // drop takes the rates of some limits out of the call.
@@ -131,23 +155,28 @@ func (g *Guard) shadowFailed(ctx context.Context, of *health, err error) {
 }
 
 // holdShadow takes what c is to hold and can have at once, for as long as the call runs. Nothing that becomes of it ends the call's context.
-func (g *Guard) holdShadow(ctx context.Context, c *call, d *Decision, permit *Permit) {
+func (g *Guard) holdShadow(ctx context.Context, c *call, d *Decision, permit *Permit) (locks shadowLocks) {
 	c.sortHolds()
+	within := shadowOf(ctx)
 	for _, w := range c.holds {
 		said := LimitDecision{Index: w.index, Key: w.name, Cost: w.cost, Mode: rules.Shadow}
-		_, got, err := g.limits[w.index].holds.shared.try(ctx, w.name, w.cost)
+		inner, got, err := g.limits[w.index].holds.shared.try(within, w.name, w.cost)
 		if err != nil && !errors.Is(err, lock.ErrBusy) {
 			g.shadowFailed(ctx, &g.limiter.lockHealth, err)
-			return
+			return locks
 		}
 		g.limiter.lockHealth.decided(g.limiter.log)
 		said.Allowed = err == nil
 		d.merge([]LimitDecision{said})
 		if err != nil {
-			return
+			return locks
 		}
 		got.index = w.index
 		e := permit.withEnding(ctx, g)
 		e.held = append(e.held, got)
+		if got.lock != nil {
+			within, locks = inner, shadowLocks{inner}
+		}
 	}
+	return locks
 }

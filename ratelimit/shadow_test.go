@@ -184,6 +184,38 @@ func TestShadowOfWhatIsHeld(t *testing.T) {
 	}
 }
 
+// A shadow of a lock denies none that the lock would not: calls within a call nest, those beside it do not, and it ends none of their contexts.
+func TestShadowLocksNest(t *testing.T) {
+	l := limiter(t, memstore.New(), ratelimit.WithLocks(lock.NewMemory()))
+	outer, inner := l.Guard(create(limits(t, "lock mode=shadow")...)), l.Guard(create(limits(t, "lock mode=shadow", "lock bucket=b mode=shadow")...))
+	r := &recorder{}
+	ctx := ratelimit.Watch(alice(), r)
+	const free, busy = "[+Create/lock/shadow]", "[-Create/lock/shadow]"
+	var within context.Context
+	err := run(outer, ctx, func(held context.Context) error {
+		within = held
+		if lock.Token(held) != 0 {
+			t.Error("the method's context has the token of what nobody holds")
+		}
+		return errors.Join(run(outer, held, func(held context.Context) error { return run(inner, held, nothing) }), run(outer, ctx, nothing))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := within.Err(); err != nil {
+		t.Errorf("the context of a method ends with a shadow's hold: %v", err)
+	}
+	if err := run(outer, within, nothing); err != nil {
+		t.Error(err)
+	}
+	want := []string{free, free, "[+Create/lock/shadow] [+Create/lock2/shadow]", busy, free}
+	for i, d := range r.decisions {
+		if told(&d) != want[i] {
+			t.Errorf("decision %d is %s, want %s", i, told(&d), want[i])
+		}
+	}
+}
+
 // broken is a store that decides nothing of keys with a word in them.
 type broken struct {
 	store.Store
