@@ -13,7 +13,7 @@ type Override struct {
 	// "orders.Orders.Create/user". One that a type's directive gives to several methods stands for all of them.
 	Name string
 	// Text is "off", which lets every call pass the limit, or rules and options as a directive has them: "20,1s 200,1m mode=shadow".
-	// What it does not say is as written.
+	// What it does not say is as written, but that no permits are taken ahead by a Prefetch which the rules or the wait do not suit.
 	Text string
 	// At is where that stands.
 	At Place
@@ -276,18 +276,28 @@ func (p *line) checkChanges(l *Limit) {
 		return
 	}
 	for _, o := range options {
+		if !p.has(o.name) {
+			continue
+		}
 		column := p.d.Columns[o.name]
 		if column == 0 {
-			continue
+			column = p.d.Columns["wait"] // with which alone the limit's own options do not go together
+		}
+		if column == 0 || o.name == "mode" || o.name == "prefetch" {
+			continue // a shadow does not wait, and what nobody may take ahead is not taken ahead
 		}
 		if !o.has(&p.d.Limit) {
 			p.errs.addf(column, "%s", alien(o, p.d.Limit.Algorithm))
-		} else if why := o.clash(&p.d.Limit, p.has); o.name != "mode" && why != "" {
+		} else if why := o.clash(&p.d.Limit, p.has); why != "" {
 			p.errs.addf(column, "%s", why)
 		}
 	}
+	p.checkIdentity()
 	if len(p.rules) > 0 {
 		p.checkRules(0)
+	}
+	if p.d.Limit.Prefetch > 0 && p.d.Limit.checkPrefetch() != "" {
+		p.d.Limit.Prefetch = 0
 	}
 }
 

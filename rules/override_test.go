@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -171,5 +172,48 @@ func TestResolveOfManyProblems(t *testing.T) {
 	lines := strings.Split(fmt.Sprint(err), "\n")
 	if last := lines[len(lines)-1]; len(lines) != MaxProblems+1 || last != "f:101: and more, which are not told of: mend these first" {
 		t.Errorf("Resolve tells of %d problems, the last of which is %q, want %d and that there are more", len(lines), last, MaxProblems)
+	}
+}
+
+// What overrides make of limits are limits as directives may have them, but that a shadow may have a wait, which it does not heed.
+func TestOverriddenLimitsAreValid(t *testing.T) {
+	directives := []string{
+		"user 5,1s", "user 5,1s ban=1h after=3", "user 5,1s wait=1s", "user 500,1s prefetch=100ms", "user 5,1s algo=gcra burst=10", "user 5,1s algo=leaky-bucket wait=2s",
+		"user 5,1s algo=leaky-bucket burst=9", "user 5,1s 50,1m algo=token-bucket refill=interval", "user 5,1s algo=fixed-window start=first",
+		"user 100,1s algo=sliding-window segments=50", "user 5,1s ban=1h after=3 mode=shadow", "user 500,1s algo=gcra prefetch=200ms", "user 500,1s 5000,1m algo=compact-log prefetch=100ms",
+		"concurrency 5", "concurrency 5 per=user wait=1s", "lock", "lock lease=10s wait=1s",
+	}
+	texts := []string{
+		"", "6,1s", "1,1d", "1000000,1s", "10001,1s", "5,1s 50,1m", "5,1ms", "9,1s 9,1s", "5,1ms 900,52w", "7",
+		"wait=1s", "wait=10s", "burst=3", "burst=1000000000", "mode=shadow", "mode=enforce", "missing=allow", "onfail=closed",
+	}
+	resolved := 0
+	for _, directive := range directives {
+		for _, one := range texts {
+			for _, two := range texts {
+				d, err := Parse(Namespace + directive)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := &Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: []Limit{d.Limit}}
+				text := strings.TrimSpace(one + " " + two)
+				of, err := Resolve([]*Policy{p}, []Override{{Name: p.Name(0), Text: text}})
+				if err != nil {
+					continue
+				}
+				resolved++
+				made := *of[p].Policy
+				made.Limits = slices.Clone(made.Limits)
+				if l := &made.Limits[0]; l.Mode == Shadow {
+					l.Wait = 0
+				}
+				if err := made.Validate(); err != nil {
+					t.Errorf("%s, overridden by %s, is no limit: %v", directive, text, err)
+				}
+			}
+		}
+	}
+	if resolved < 1000 {
+		t.Errorf("%d overrides were good, want more to look at", resolved)
 	}
 }

@@ -170,7 +170,8 @@ and alike: then so are the files. Else the files are built everywhere, and leave
 	  orders.Orders.Create/ip: 500,1h
 
 A name is that of a limit, as rlgen list has it, behind its type where several types have it. The value is off, or
-rules (of a concurrency its number) and burst=, missing=, onfail=, wait=, mode=; what it does not say is as written.
+rules (of a concurrency its number) and burst=, missing=, onfail=, wait=, mode=; what it does not say is as written,
+but a prefetch= that the new numbers do not suit takes nothing ahead.
 All else needs a deployment. Limits that share a bucket are to be overridden alike.
 
 	rlgen list -overrides limits.yaml ./...   what holds now, beside what is written
