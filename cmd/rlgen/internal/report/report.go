@@ -38,7 +38,7 @@ func (r *Report) memory(run *simulation.Run, i int) int64 {
 }
 
 // span is the time from the first call to the last one.
-func (r *Report) span() time.Duration { return time.Duration(r.Last-r.First) * time.Microsecond }
+func (r *Report) span() time.Duration { return traffic.Between(r.First, r.Last) }
 
 func stamp(at int64) time.Time { return time.UnixMicro(at).UTC() }
 

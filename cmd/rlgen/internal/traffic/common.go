@@ -85,6 +85,14 @@ func (s *secondClock) parse(stamp []byte) (int64, error) {
 	return s.at, nil
 }
 
+// cut is the beginning of a text of no more than n bytes.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return fmt.Sprintf("%.*s…", n, text)
+}
+
 // excerpt is the beginning of a line, quoted.
 func excerpt(line []byte) string {
 	const most = 60

@@ -79,6 +79,7 @@ type Reader struct {
 	parse  parser
 	texts  interned
 	latest int64
+	ahead  place  // where that stands
 	queue  []Call // that have been read and may be overtaken, by time, from head
 	head   int
 	ended  error
@@ -86,6 +87,12 @@ type Reader struct {
 }
 
 var _ Source = (*Reader)(nil)
+
+// place is a line of a file.
+type place struct {
+	name   string
+	number int64
+}
 
 // parser reads one line into a call.
 type parser func(line []byte, c *Call) error
@@ -243,12 +250,18 @@ func (r *Reader) bad(err error) {
 
 // put puts a call into the queue, at its time.
 func (r *Reader) put(c Call) {
-	if c.At < r.latest-r.log.Within.Microseconds() {
-		r.Late++
-		r.bad(fmt.Errorf("it is %v earlier than a line before it, want at most %v", time.Duration(r.latest-c.At)*time.Microsecond, r.log.Within))
+	if c.At < 0 {
+		r.bad(fmt.Errorf("its time is %v, want one since 1970", c.Time().Format(time.DateTime)))
 		return
 	}
-	r.latest = max(r.latest, c.At)
+	if c.At < r.latest-r.log.Within.Microseconds() {
+		r.Late++
+		r.bad(fmt.Errorf("it is %v earlier than %s:%d, want at most %v", Between(c.At, r.latest), r.ahead.name, r.ahead.number, r.log.Within))
+		return
+	}
+	if c.At > r.latest || r.ahead.number == 0 {
+		r.latest, r.ahead = c.At, place{r.name, r.number}
+	}
 	r.queue = append(r.queue, c)
 	for i := len(r.queue) - 1; i > r.head && r.queue[i-1].At > c.At; i-- {
 		r.queue[i], r.queue[i-1] = r.queue[i-1], r.queue[i]

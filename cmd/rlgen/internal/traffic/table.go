@@ -110,7 +110,7 @@ func csvParser(first []byte, names map[string]string, texts *interned) (parser, 
 		name := column(names, what)
 		i, ok := at[name]
 		if _, asked := names[what]; !ok && (asked || what == "time") {
-			return nil, fmt.Errorf("the first line has the columns %q, want %q for the %s", header, name, what)
+			return nil, fmt.Errorf("the first line has the columns %s, want %q for the %s", cut(fmt.Sprintf("%q", header), 300), name, what)
 		}
 		if ok {
 			columns, whats = append(columns, i), append(whats, what)

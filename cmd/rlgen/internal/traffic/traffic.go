@@ -1,7 +1,10 @@
 // Package traffic is calls in the order of their times: made by a rate, or read from the log of what has been.
 package traffic
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Call is one call of traffic. What a log does not say of it is empty.
 type Call struct {
@@ -16,6 +19,11 @@ type Call struct {
 
 // Time is when the call was made.
 func (c *Call) Time() time.Time { return time.UnixMicro(c.At).UTC() }
+
+// Between is how long it is from one time to another, both in µs since 1970; 292 years if it is more.
+func Between(from, to int64) time.Duration {
+	return time.Duration(min(to-from, math.MaxInt64/1000)) * time.Microsecond
+}
 
 // Failed says whether the call is known to have ended with an error: a status of 400 or more.
 func (c *Call) Failed() bool { return c.Status >= 400 }

@@ -99,6 +99,8 @@ func TestBadLines(t *testing.T) {
 		{"csv, no time", "time,user\n-,a", `log1:2: no time, want one`},
 		{"cost", "time,cost\n1,-1", `log1:2: cost "-1", want an integer of 0 or more`},
 		{"a negative time", "time,cost\n-1,1", `log1:2: time "-1", want seconds since 1970`},
+		{"before 1970", good + "\n" + strings.Replace(good, "2000", "0001", 1), `log1:2: its time is 0001-10-10 13:55:36, want one since 1970`},
+		{"much too late", strings.Replace(good, "2000", "9999", 1) + "\n" + good, `log1:2: it is 2562047h47m16.854775s earlier than log1:1, want at most 0s`},
 		{"NaN", "time,cost\nNaN,1", `log1:2: time "NaN", want seconds since 1970`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,6 +124,7 @@ func TestNoLog(t *testing.T) {
 		log        traffic.Log
 		why        string
 	}{
+		{"zeros without an end", strings.Repeat("\x00", 1<<22), traffic.Log{}, `log1:1: the first line has the columns ["` + strings.Repeat(`\x00`, 74) + `\x…, want "time" for the time`},
 		{"no column of the time", "user,ts\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
 		{"no column that is asked for", "time,user\n", traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: the first line has the columns ["time" "user"], want "k" for the key`},
 		{"cut short", "\x1f\x8b\x08", traffic.Log{}, `log1: unexpected EOF`},
@@ -151,7 +154,7 @@ func TestOrder(t *testing.T) {
 	if users != "bcadgf" || r.Late != 2 || r.Bad != 2 || r.Lines != 8 {
 		t.Errorf("users %q, %d late of %d bad of %d lines, want bcadgf, 2 of 2 of 8", users, r.Late, r.Bad, r.Lines)
 	}
-	if want := "log1:6: it is 3s earlier than a line before it, want at most 2s"; r.First[0] != want {
+	if want := "log1:6: it is 3s earlier than log1:2, want at most 2s"; r.First[0] != want {
 		t.Errorf("the first is %q, want %q", r.First[0], want)
 	}
 }
