@@ -15,7 +15,7 @@ type RulesFunc func(ctx context.Context, p *rules.Policy, limit int) ([]rules.Ru
 
 // WithRules makes compute say by which rules each caller is limited. Key and algorithm stay those of the limit, so that counts survive other
 // numbers as they survive a change of plan. An error of compute is the call's, an [ErrUnavailable], whatever onfail says; rules that are not valid for the limit
-// are an [ErrMisconfigured]. Limits that share a bucket are to have the same. The default is the rules of the policies. A concurrency and a lock
+// are an [ErrMisconfigured]; a shadow does not apply to a call of which either is so. Limits that share a bucket are to have the same. The default is the rules of the policies. A concurrency and a lock
 // have none.
 func WithRules(compute RulesFunc) Option {
 	return optionFunc(func(l *Limiter) { l.computes = compute })

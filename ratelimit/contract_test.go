@@ -81,6 +81,17 @@ func TestWithRulesFails(t *testing.T) {
 	}
 }
 
+// A shadow refuses nobody for a hook that fails, or computes what is no rule, and says nothing of such a call.
+func TestWithRulesOfAShadowFails(t *testing.T) {
+	c := contracts{"none": {}, "zero": per(0, time.Hour)}
+	guard := limiter(t, memstore.New(), ratelimit.WithRules(c.rules), ratelimit.WithMode(rules.Shadow)).Guard(create(limits(t, "user 1,1h")...))
+	for _, user := range []string{"none", "zero", "mallory"} {
+		if d, _, err := guard.Decide(as(user)); err != nil || !d.Allowed || len(d.Limits) != 0 {
+			t.Errorf("Decide of %s = %+v, %v, want it allowed, and nothing said", user, d, err)
+		}
+	}
+}
+
 // Where this process decides alone, its share is that of the contract.
 func TestShareOfAContract(t *testing.T) {
 	c := contracts{"acme": per(8, time.Hour)}

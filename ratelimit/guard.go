@@ -265,9 +265,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		}
 		id := l.id(who, &input, g.limiter.ipv6)
 		if l.shadow {
-			if err := g.shade(ctx, &c, i, id, input.permits()); err != nil {
-				return call{}, err
-			}
+			g.shade(ctx, &c, i, id, input.permits())
 			continue
 		}
 		if id == "" && l.Whose() != rules.Global {

@@ -14,31 +14,31 @@ func (l *Limiter) shadows(of *rules.Limit) bool {
 	return of.Mode == rules.Shadow || l.mode == rules.Shadow
 }
 
-// shade adds what limit i, which is a shadow, is asked for a call. One that has no id to count by, or asks for less than nothing, does not apply.
-func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64) error {
+// shade adds what limit i, which is a shadow, is asked for a call. One that has no id to count by, asks for less than nothing, or has no rules because the hook
+// that computes them fails, does not apply.
+func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64) {
 	l := &g.limits[i]
 	if id == "" && l.Whose() != rules.Global || cost < 0 {
-		return nil
+		return
+	}
+	of := l.Limit
+	if l.computed != nil {
+		contract, err := g.compute(ctx, i)
+		if err != nil {
+			return
+		}
+		of = contract.Limit
 	}
 	if c.shadow == nil {
 		c.shadow = new(call)
 	}
 	if l.holds != nil {
 		c.shadow.want(l, i, id, min(cost, l.most))
-		return nil
-	}
-	of := l.Limit
-	if l.computed != nil {
-		contract, err := g.compute(ctx, i)
-		if err != nil {
-			return err
-		}
-		of = contract.Limit
+		return
 	}
 	c.shadow.indexes = append(c.shadow.indexes, i)
 	c.shadow.requests = append(c.shadow.requests, store.NewRequest(of, l.key(id), cost))
 	c.shadow.computes(l, of)
-	return nil
 }
 
 // askShadow asks the shadows of a call that the other limits have decided, and writes into d what they say. They are decided together, as

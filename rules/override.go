@@ -296,9 +296,7 @@ func (p *line) checkChanges(l *Limit) {
 	if len(p.rules) > 0 {
 		p.checkRules(0)
 	}
-	if p.d.Limit.Prefetch > 0 && p.d.Limit.checkPrefetch() != "" {
-		p.d.Limit.Prefetch = 0
-	}
+	p.d.Limit.suitPrefetch()
 }
 
 // checkOverridden reports rules that do not fit the options beside them.

@@ -11,7 +11,7 @@ func (l *Limit) Alternative(other *Limit) bool {
 	return l.Plan != other.Plan && l.Plan != "" && other.Plan != ""
 }
 
-// WithRules returns the limit with other rules, or what is wrong with them.
+// WithRules returns the limit with other rules, and without a Prefetch that they do not suit; or what is wrong with them.
 func (l *Limit) WithRules(rules []Rule) (*Limit, error) {
 	changed := *l
 	changed.Rules = rules
@@ -23,6 +23,7 @@ func (l *Limit) WithRules(rules []Rule) (*Limit, error) {
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)
 	}
+	changed.suitPrefetch()
 	return &changed, nil
 }
 

@@ -16,6 +16,13 @@ const (
 // ahead are the algorithms of which permits may be taken ahead. Those of a window of the clock are of no use in the next one.
 var ahead = []Algorithm{SlidingLog, CompactLog, SlidingWindow, TokenBucket, LeakyBucket, GCRA}
 
+// suitPrefetch takes the limit's Prefetch away where what stands beside it does not suit it.
+func (l *Limit) suitPrefetch() {
+	if l.Prefetch > 0 && l.checkPrefetch() != "" {
+		l.Prefetch = 0
+	}
+}
+
 // checkPrefetch says why no process takes permits of the limit ahead, "" if it may.
 func (l *Limit) checkPrefetch() string {
 	switch {
