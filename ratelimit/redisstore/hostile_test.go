@@ -221,6 +221,46 @@ func TestLateHook(t *testing.T) {
 	}
 }
 
+// TestLateHookIsAwaitedOnce holds that of callers who come one after the other only the first waits for a hook that heeds no context, of a client that is to: the
+// next ends with its budget.
+func TestLateHookIsAwaitedOnce(t *testing.T) {
+	client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	first, second := newLatch(), newLatch()
+	client.AddHook(first)
+	client.AddHook(second)
+	s, key := newStore(t, client, redisstore.WithBudget(brief)), redistest.Prefix(t)
+	decidesAgain(t, s, key)
+	ask := func() error {
+		_, err := store.Take(context.Background(), s, []store.Request{request(key, 100, 1)}, false)
+		return err
+	}
+	first.left.Store(1)
+	begin, ended := time.Now(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ask()
+	}()
+	until(t, 1, "scripts are held back", func() int { return int(first.held.Load()) })
+	<-time.After(time.Until(begin.Add(10 * brief))) // until it is late
+	close(first.released)
+	<-ended
+	decidesAgain(t, s, key)
+
+	second.left.Store(1)
+	release := time.AfterFunc(20*time.Second, func() { close(second.released) }) // for a caller who waits
+	if err := ask(); classOf(err) != store.Unavailable || !release.Stop() {
+		t.Errorf("Take of a script that is held back = %v, want that its budget ends", err)
+	} else {
+		close(second.released)
+	}
+	<-second.sent
+}
+
+// newLatch is a hook that heeds no context.
+func newLatch() *latch {
+	return &latch{heedless: true, released: make(chan struct{}), sent: make(chan error, 1)}
+}
+
 func lateHook(t *testing.T, s *redisstore.Store, h *latch, client *redis.Client, cancelled, waits bool) {
 	key := redistest.Prefix(t)
 	decidesAgain(t, s, key)

@@ -26,8 +26,9 @@ type lane struct {
 
 	mu    sync.Mutex
 	queue []*rider
-	aloft int // rides on their way that somebody waits for
-	late  int // rides whose callers drive them, and should have been back
+	aloft int       // rides on their way that somebody waits for
+	late  int       // rides whose callers drive them, and should have been back
+	wary  time.Time // until when nobody drives, for one has been late; zero if none has
 }
 
 func newLane(s *Store) *lane {
@@ -106,7 +107,7 @@ func (l *lane) enter(r *rider, alone bool) *ride {
 	ride := newRide(l)
 	ride.board(r)
 	ride.released = alone
-	ride.driven = l.prompt && l.late == 0 && r.ctx.Done() == nil
+	ride.driven = l.prompt && l.late == 0 && r.ctx.Done() == nil && (l.wary.IsZero() || time.Now().After(l.wary))
 	if !alone {
 		l.aloft++
 	}
@@ -119,6 +120,9 @@ func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
 	end := time.AfterFunc(time.Until(r.budget), func() { l.overrun(ride) })
 	ride.fly()
 	end.Stop()
+	if time.Since(r.budget) > tardy {
+		l.beware()
+	}
 	if next := l.next(ride); next != nil {
 		go l.run(next)
 	}
@@ -129,8 +133,20 @@ func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
 	return r.verdict, r.err
 }
 
+const (
+	tardy    = 20 * time.Millisecond // by which a caller may be late who drives a ride, on a busy machine
+	wariness = time.Minute
+)
+
+// beware keeps callers from driving for a while: the client does not heed the ends of contexts as its options say.
+func (l *lane) beware() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wary = time.Now().Add(wariness)
+}
+
 // overrun ends the time of a ride whose caller drives it. Should the client not heed that, a hook of its for instance, then that caller
-// waits for it, but no other, and nobody else drives until then.
+// waits for it, but no other, and nobody else drives until then, nor for a while after.
 func (l *lane) overrun(r *ride) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

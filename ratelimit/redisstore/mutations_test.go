@@ -79,6 +79,8 @@ var mutations = []mutation{
 	l.release(r)`, `r.report(errOverdue)`, ".", "TestLateHook"},
 	{"a caller waits for a client that heeds no context",
 		`return o.ContextTimeoutEnabled && `, `return `, ".", "TestLateHook"},
+	{"callers wait for such a client again and again",
+		`if time.Since(r.budget) > tardy {`, `if false {`, ".", "TestLateHookIsAwaitedOnce"},
 	{"a connection that the server closes to an unknown client is a server that is down",
 		`said != nil && m.class`, `said == nil && m.class`, ".", "TestLockedOut"},
 	{"no script's text after SCRIPT FLUSH",
