@@ -14,9 +14,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
-	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
 
@@ -165,11 +163,8 @@ func TestCountsSurviveAnOverride(t *testing.T) {
 	stores := map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memstore.New(memstore.WithClock(newClock().Now)) },
 		"redis": func(t *testing.T) store.Store {
-			s, err := redisstore.New(redistest.Start(t).Client(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+			s, _ := inRedis(t) // which has the time that a busy machine takes
+			return s.rates
 		},
 	}
 	for name, open := range stores {
