@@ -15,7 +15,7 @@ import (
 // resting is a remote store that cannot decide, and is given a rest.
 type resting struct{ store.Store }
 
-func (resting) Remote()       {}
+func (resting) Remote()           {}
 func (resting) Resting() []string { return []string{"10.0.0.1:6379"} }
 func (resting) Take(context.Context, []store.Request, bool, *store.Outcome) error {
 	return &store.Error{Class: store.Unavailable, Err: errors.New("gone")}
