@@ -26,6 +26,7 @@ import (
 
 // The page of either of two instances shows what both have counted.
 func TestInstancesShowTheSum(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	for name, client := range map[string]func(*testing.T) redis.UniversalClient{
 		"standalone": func(t *testing.T) redis.UniversalClient { return redistest.Standalone(t).Client(t) },
 		"cluster":    func(t *testing.T) redis.UniversalClient { return redistest.NewCluster(t).Client(t) },
@@ -59,6 +60,7 @@ func TestInstancesShowTheSum(t *testing.T) {
 
 // A ban that one instance sees is on the page of the other, until it is lifted there.
 func TestBanIsToldOf(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	one, two := newShared(t, server.Client(t), dashboard.WithClearIDs()), newShared(t, server.Client(t), dashboard.WithClearIDs(), dashboard.WithWrites())
 	page, other := two.watch(), one.watch()
@@ -76,6 +78,7 @@ func TestBanIsToldOf(t *testing.T) {
 
 // An instance that ends is gone from the pages of the others.
 func TestInstanceLeaves(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	one := newShared(t, server.Client(t))
 	client := server.Client(t)
@@ -89,6 +92,7 @@ func TestInstanceLeaves(t *testing.T) {
 
 // What an instance could not tell while Redis was away is in the sum once it is back, if that takes no minute.
 func TestRedisAway(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	i := newShared(t, server.Client(t))
 	page := i.watch()
@@ -134,6 +138,7 @@ func (i *instance) keepCalling() {
 
 // What only somebody can mend is told in plain words.
 func TestRedisRefuses(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	i := newShared(t, server.Client(t))
 	keys, err := i.guards["Create"].Keys(context.Background(), ratelimit.ID{Kind: i.guards["Create"].Policy().Limits[0].Kind, Text: "alice"})
@@ -171,6 +176,7 @@ func words(t *testing.T, file string, line *regexp.Regexp) (words []string) {
 // The user that the documentation makes may do all that the dashboard does, and the dashboard does nothing else; in Redis are so many keys, all of which end,
 // and each second brings one script, and one pipeline where somebody looks.
 func TestWhatRedisIsSent(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()

@@ -20,6 +20,7 @@ var hostile = []string{
 
 // Ids that try to be something else are ids, on the page of the instance that sees them and on that of another.
 func TestHostileIDs(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	one, two := newShared(t, server.Client(t), dashboard.WithClearIDs()), newShared(t, server.Client(t), dashboard.WithClearIDs())
 	for n, id := range hostile {
@@ -47,6 +48,7 @@ func TestHostileIDs(t *testing.T) {
 
 // What others have written into the keys of the page is not believed, and breaks nothing.
 func TestHostileKeys(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
 	i := newShared(t, server.Client(t))
@@ -66,6 +68,7 @@ func TestHostileKeys(t *testing.T) {
 
 // Behind a proxy that has the page under another prefix and another host, all of it works.
 func TestBehindProxy(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	i := newLocal(t, dashboard.WithWrites())
 	i.serve()
 	behind, err := url.Parse(i.url)

@@ -202,6 +202,7 @@ func TestLogOfChanges(t *testing.T) {
 
 // A change of which it is not known whether it was done is logged as such, and is no change on the page.
 func TestChangeThatFails(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	i := newShared(t, server.Client(t), dashboard.WithWrites())
 	server.Kill(t)
@@ -218,6 +219,7 @@ func TestChangeThatFails(t *testing.T) {
 
 // An override that the page makes holds for the next call, and each of its forms does what it says.
 func TestOverride(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	client := server.Client(t)
 	i := newShared(t, client, dashboard.WithWrites())
@@ -265,6 +267,7 @@ func TestOverride(t *testing.T) {
 
 // Limits are shown as they are written, where, and as they are now.
 func TestLimitsAreShown(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
 	client := server.Client(t)
 	i := newShared(t, client, dashboard.WithWrites(), dashboard.WithSource([]byte(`[{"file":"orders.go","line":7,"type":"orders.Orders","method":"Create","limits":[{"name":"Create/user"},{"name":"Create/global","file":"orders.go","line":3}]}]`)))

@@ -225,6 +225,7 @@ func TestServerTimeouts(t *testing.T) {
 
 // A stream goes over HTTP/2 as well, several over one connection.
 func TestHTTP2(t *testing.T) {
+	t.Parallel() // it waits, mostly
 	i := newLocal(t)
 	server := httptest.NewUnstartedServer(i.board)
 	server.EnableHTTP2 = true
