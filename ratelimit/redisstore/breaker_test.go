@@ -214,6 +214,8 @@ func TestBreakerOfEachServer(t *testing.T) {
 			everyone(&warm, well)
 			everyone(&warm, ill)
 			warm.wantDecided(t)
+			quick := newStore(t, all.client, redisstore.WithBudget(short))
+			decidesAgain(t, quick, well[0]) // and has learnt of the servers with it
 
 			all.ill.Freeze(t)
 			var first tally
@@ -237,7 +239,7 @@ func TestBreakerOfEachServer(t *testing.T) {
 				}
 			}
 
-			rests(t, s, ill[0], all.ill.Addr())
+			rests(t, quick, ill[0], all.ill.Addr()) // soon and often, which of a longer budget might be missed
 
 			all.ill.Resume(t)
 			for _, key := range ill[:3] {
@@ -251,9 +253,14 @@ func TestBreakerOfEachServer(t *testing.T) {
 func rests(t *testing.T, s *redisstore.Store, key, want string) {
 	t.Helper()
 	if err := redistest.Poll(func() error { // a rest is over after a while, and a further call that fails begins it anew
-		store.Take(t.Context(), s, []store.Request{request(key, 1000, 1)}, false)
+		var calls tally
+		var all sync.WaitGroup
+		for range 5 { // at once, for each may last as long as its budget
+			all.Go(func() { calls.take(s, request(key, 1000, 1)) })
+		}
+		all.Wait()
 		if got := s.Resting(); !slices.Equal(got, []string{want}) {
-			return fmt.Errorf("Resting() = %q, want %s", got, want)
+			return fmt.Errorf("Resting() = %q after %v: %v, %v; want %s", got, &calls, calls.err, calls.rest, want)
 		}
 		return nil
 	}); err != nil {
