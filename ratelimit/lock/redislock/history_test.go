@@ -135,6 +135,7 @@ func lockOften(t *testing.T, running context.Context, s *redislock.Store, h *his
 			}
 		}
 		cancel()
+		pause(running, 10*time.Millisecond) // a server at rest fails at once
 	}
 }
 
@@ -155,6 +156,7 @@ func acquireOften(t *testing.T, running context.Context, s *redislock.Store, lim
 			}
 		}
 		cancel()
+		pause(running, 10*time.Millisecond)
 	}
 }
 
