@@ -79,9 +79,8 @@ type Reader struct {
 	parse  parser
 	texts  interned
 	latest int64
-	ahead  place  // where that stands
-	queue  []Call // that have been read and may be overtaken, by time, from head
-	head   int
+	ahead  place // where that stands
+	queue  queue // that have been read and may be overtaken
 	ended  error
 	long   []byte
 }
@@ -152,24 +151,15 @@ func (r *Reader) open() error {
 // Next returns the next call of the log.
 func (r *Reader) Next(c *Call) error {
 	for {
-		if r.head < len(r.queue) && (r.ended != nil || r.queue[r.head].At <= r.latest-r.log.Within.Microseconds()) {
-			*c = r.queue[r.head]
-			r.head++
-			r.shift()
+		if first := r.queue.first(); first != nil && (r.ended != nil || first.At <= r.latest-r.log.Within.Microseconds()) {
+			*c = first.Call
+			r.queue.drop()
 			return nil
 		}
 		if r.ended != nil {
 			return r.ended
 		}
 		r.read()
-	}
-}
-
-// shift moves the queue to the front of its memory once half of that is behind it.
-func (r *Reader) shift() {
-	if r.head >= 1024 && r.head*2 >= len(r.queue) {
-		r.queue = r.queue[:copy(r.queue, r.queue[r.head:])]
-		r.head = 0
 	}
 }
 
@@ -262,10 +252,7 @@ func (r *Reader) put(c Call) {
 	if c.At > r.latest || r.ahead.number == 0 {
 		r.latest, r.ahead = c.At, place{r.name, r.number}
 	}
-	r.queue = append(r.queue, c)
-	for i := len(r.queue) - 1; i > r.head && r.queue[i-1].At > c.At; i-- {
-		r.queue[i], r.queue[i-1] = r.queue[i-1], r.queue[i]
-	}
+	r.queue.put(&c)
 }
 
 // parser returns that of the log, of which line is the first.
