@@ -114,3 +114,16 @@ func (b *bans) unsent() (begun []ban, over []who) {
 	over, b.over = b.over, nil
 	return begun, over
 }
+
+// takeBack takes note that what was to be told is not.
+func (b *bans) takeBack(begun []ban, over []who) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range begun {
+		if known := b.by[one.who]; known != nil && known.until.Equal(one.until) {
+			known.told = false
+		}
+	}
+	b.over = append(over, b.over...)
+	b.over = b.over[max(0, len(b.over)-maxBans):]
+}

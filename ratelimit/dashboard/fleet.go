@@ -121,7 +121,7 @@ func (f *fleet) shared() shared {
 func (f *fleet) tell(ctx context.Context, me presence, ids *ids) error {
 	e := newEntries(f.keys)
 	told := f.tally(e)
-	f.rank(e, ids)
+	takeBack := f.rank(e, ids)
 	text, _ := json.Marshal(me)
 	attends := string(text) != f.present || time.Since(f.attended) >= attendEvery
 	if attends {
@@ -134,6 +134,7 @@ func (f *fleet) tell(ctx context.Context, me presence, ids *ids) error {
 	begin := time.Now()
 	server, err := e.write(ctx, f.client)
 	if failed := (*store.Error)(nil); err != nil && (!errors.As(err, &failed) || failed.Class != store.Indeterminate) {
+		takeBack()
 		return err // and nobody was told
 	}
 	for _, t := range told {
@@ -218,13 +219,14 @@ func (f *fleet) tally(e *entries) []told {
 	return all
 }
 
-// rank adds who was denied and banned. Before the secret is known that all have, nobody is named.
-func (f *fleet) rank(e *entries, ids *ids) {
+// rank adds who was denied and banned, and returns what takes note that nobody was told. Before the secret is known that all have, nobody is named.
+func (f *fleet) rank(e *entries, ids *ids) (takeBack func()) {
 	if !ids.given && !ids.clear && !f.salted.Load() {
-		return
+		return func() {}
 	}
 	now := f.observer.clock()
-	for minute, list := range f.observer.denied.unsent(now, toldRanks) {
+	denied := f.observer.denied.unsent(now, toldRanks)
+	for minute, list := range denied {
 		for _, r := range list {
 			e.put(f.keys.minute((minute*60+f.ahead())/60), "rank", memberOf(r.who, ids), r.count)
 		}
@@ -237,6 +239,10 @@ func (f *fleet) rank(e *entries, ids *ids) {
 	}
 	for _, w := range over {
 		e.put(f.keys.bans(), "lift", memberOf(w, ids), 0)
+	}
+	return func() {
+		f.observer.denied.takeBack(denied)
+		f.observer.bans.takeBack(begun, over)
 	}
 }
 

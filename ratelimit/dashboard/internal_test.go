@@ -85,6 +85,29 @@ func TestRankingIsToldOnce(t *testing.T) {
 	}
 }
 
+// What nobody was told of is told again.
+func TestTakenBack(t *testing.T) {
+	var r ranking
+	var b bans
+	now := time.Unix(1_800_000_000, 0)
+	w := who{"limit", "user=1"}
+	r.add(now, w)
+	b.see(w, now.Add(time.Minute))
+	b.lift(who{"limit", "user=2"})
+	for range 2 {
+		denied := r.unsent(now, toldRanks)
+		begun, over := b.unsent()
+		if len(denied) != 1 || len(begun) != 1 || len(over) != 1 {
+			t.Fatalf("to be told are %v, %v and %v, want one each", denied, begun, over)
+		}
+		if again := r.unsent(now, toldRanks); len(again) != 0 {
+			t.Errorf("to be told again are %v, want none", again)
+		}
+		r.takeBack(denied)
+		b.takeBack(begun, over)
+	}
+}
+
 // A quantile is in the bucket of the value that sorting finds.
 func TestQuantile(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

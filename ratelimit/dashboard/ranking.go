@@ -135,3 +135,18 @@ func (r *ranking) unsent(now time.Time, n int) map[int64][]ranked {
 	}
 	return told
 }
+
+// takeBack takes note that what was to be told is not.
+func (r *ranking) takeBack(told map[int64][]ranked) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for minute, list := range told {
+		s := &r.minutes[minute%rankMinutes]
+		for _, one := range list {
+			if at, ok := s.places[one.who]; ok && s.minute == minute {
+				e := &s.entries[at]
+				e.sent -= min(e.sent, uint32(one.count))
+			}
+		}
+	}
+}
