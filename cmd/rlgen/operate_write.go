@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,64 +92,83 @@ func (o *operating) split() (args []string, last string) {
 	return args[:len(args)-1], args[len(args)-1]
 }
 
-// change does something to all limits that suit, for each id, and prints how they stood before and stand after it.
+// change does something to all limits that suit, for each id, and prints how they stood before and stand after it. It looks at all ids
+// before it changes anything. Where Redis then fails, what was done to the ids before is printed.
 func (o *operating) change(ctx context.Context, args []string, c change) (int, error) {
 	t, err := o.target(args)
 	if err != nil {
 		return exitUsage, err
 	}
 	ctx = o.caller(ctx)
-	all := []changeJSON{}
-	for i, id := range t.ids {
-		changes, err := o.changeOne(ctx, t, i, id, c)
-		if err != nil {
+	subjects := make([]subject, len(t.ids))
+	for i := range t.ids {
+		if subjects[i], err = o.subject(ctx, t, i, c); err != nil {
 			return exitFindings, err
+		}
+	}
+	all := []changeJSON{}
+	for _, s := range subjects {
+		changes, failed := o.changeOne(ctx, t, s, c)
+		if failed != nil {
+			err = failed
+			break
 		}
 		all = append(all, changes...)
 		if !o.json {
 			o.printChanges(c, changes)
 		}
 	}
-	if o.json {
-		return exitOK, printJSON(o.stdout, all)
+	if o.json && (err == nil || len(all) > 0) {
+		err = errors.Join(err, printJSON(o.stdout, all))
+	}
+	if err != nil {
+		return exitFindings, err
 	}
 	return exitOK, nil
 }
 
+// subject is an id that something is to be done to.
+type subject struct {
+	id     ratelimit.ID
+	name   string
+	before []ratelimit.Standing
+	limits []string // that suit
+}
+
+// subject looks at one id of the target.
+func (o *operating) subject(ctx context.Context, t target, i int, c change) (subject, error) {
+	s := subject{id: t.ids[i], name: t.names[i]}
+	var err error
+	if s.before, err = t.Peek(ctx, s.id, o.limits...); err != nil {
+		return s, wrong(err, t, s.name, "")
+	}
+	for _, standing := range s.before {
+		if c.suits(standing.Limit) {
+			s.limits = append(s.limits, standing.Name)
+		}
+	}
+	if len(s.limits) == 0 || len(o.limits) > 0 && len(s.limits) < len(s.before) {
+		return s, argument("no limit of %s by %s can do this%s", t.method, s.name, c.hint)
+	}
+	return s, nil
+}
+
 // changeOne does it for one id.
-func (o *operating) changeOne(ctx context.Context, t target, i int, id ratelimit.ID, c change) ([]changeJSON, error) {
-	before, err := t.Peek(ctx, id, o.limits...)
-	if err != nil {
-		return nil, wrong(err, t, t.names[i], "")
-	}
-	var names []string
-	for _, s := range before {
-		if c.suits(s.Limit) {
-			names = append(names, s.Name)
-		}
-	}
-	if len(names) == 0 || len(o.limits) > 0 && len(names) < len(before) {
-		return nil, argument("no limit of %s by %s can do this%s", t.method, t.names[i], c.hint)
-	}
+func (o *operating) changeOne(ctx context.Context, t target, s subject, c change) ([]changeJSON, error) {
 	if !o.dry {
-		if err := c.to(ctx, t.Guard, id, names); err != nil {
-			return nil, o.undecided(wrong(err, t, t.names[i], c.hint), c)
+		if err := c.to(ctx, t.Guard, s.id, s.limits); err != nil {
+			return nil, o.undecided(wrong(err, t, s.name, c.hint), c)
 		}
 	}
-	after, err := t.Peek(ctx, id, names...)
+	after, err := t.Peek(ctx, s.id, s.limits...)
 	if err != nil {
-		return nil, fmt.Errorf("%s, but not looked at again: %w", c.done, err)
+		return nil, fmt.Errorf("%s %s, but not looked at again: %w", s.name, c.done, err)
 	}
 	var changes []changeJSON
-	for _, s := range after {
-		was := before[0]
-		for _, b := range before {
-			if b.Name == s.Name {
-				was = b
-			}
-		}
+	for _, now := range after {
+		was := s.before[slices.IndexFunc(s.before, func(b ratelimit.Standing) bool { return b.Name == now.Name })]
 		changes = append(changes, changeJSON{
-			Done: c.done, DryRun: o.dry, Method: t.method, ID: t.names[i], Limit: s.Name, Key: s.Key, Before: standing(&was), After: standing(&s),
+			Done: c.done, DryRun: o.dry, Method: t.method, ID: s.name, Limit: now.Name, Key: now.Key, Before: standing(&was), After: standing(&now),
 		})
 	}
 	return changes, nil
