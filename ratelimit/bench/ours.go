@@ -104,9 +104,13 @@ func prefetched(l *lab) (call, error) {
 
 // memTake asks the store in the process, for one caller.
 func memTake(*lab) (call, error) {
-	s, asks := memstore.New(), asks(rules.GCRA, twoRules[1:])
+	s, keys := memstore.New(), keys()
 	ctx, out := context.Background(), new(store.Outcome)
-	return func(id int) error { return s.Take(ctx, asks[id], false, out) }, nil
+	requests := []store.Request{{Algorithm: rules.GCRA, Rules: twoRules[1:], Cost: 1}}
+	return func(id int) error {
+		requests[0].Key = keys[id]
+		return s.Take(ctx, requests, false, out)
+	}, nil
 }
 
 // bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.
