@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -134,6 +135,10 @@ func (h *hold) refresh(ctx context.Context) error {
 	if h.released {
 		return ErrNotHeld
 	}
+	t.check()
+	if lost := t.cause(); lost != nil {
+		return lost
+	}
 	sent := time.Now()
 	a, err := t.store.Renew(ctx, h.claim())
 	if err != nil {
@@ -145,6 +150,17 @@ func (h *hold) refresh(ctx context.Context) error {
 	}
 	t.extend(sent, 0)
 	return t.cause()
+}
+
+// valid is how long it is surely still held, zero if it has ended.
+func (h *hold) valid() time.Duration {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over || !slices.Contains(t.holds, h) {
+		return 0
+	}
+	return t.left()
 }
 
 func (h *hold) ttl(ctx context.Context) (time.Duration, error) {

@@ -88,7 +88,7 @@ func (h *Hold) TTL(ctx context.Context) (time.Duration, error) { return (*hold)(
 
 // Valid is how long the lock is surely still held if it is not renewed, as this process's clock has it; zero or less if it
 // may be another's. It asks nobody.
-func (h *Hold) Valid() time.Duration { return (*hold)(h).tenure.left() }
+func (h *Hold) Valid() time.Duration { return (*hold)(h).valid() }
 
 // Token is the hold's fencing token: larger than the token of everyone who held the lock before.
 func (h *Hold) Token() int64 { return h.tenure.token }

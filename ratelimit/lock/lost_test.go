@@ -112,3 +112,48 @@ func TestDetachedHoldIsLost(t *testing.T) {
 		}
 	})
 }
+
+// renewals counts how often it is asked to renew, and does so once it is told to.
+type renewals struct {
+	*lock.Memory
+	asked int
+	heard bool
+}
+
+func (r *renewals) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	r.asked++
+	if r.heard {
+		return r.Memory.Renew(ctx, c)
+	}
+	return unheard{}.Renew(ctx, c)
+}
+
+// A hold that has ended is not valid any more, and is not prolonged by its late owner: neither one that was let go, nor one that is lost.
+func TestEndedHoldIsNotProlonged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &renewals{Memory: lock.NewMemory()}
+		locks, err := lock.New(s, lock.WithLease(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, hold, err := locks.Lock(t.Context(), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, nested, err := locks.Lock(ctx, "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nested.Unlock(); err != nil || nested.Valid() > 0 || hold.Valid() <= 0 {
+			t.Errorf("Unlock = %v, and the nested hold is valid for %v, the outer one for %v, want the outer one alone", err, nested.Valid(), hold.Valid())
+		}
+		<-ctx.Done()
+		s.asked, s.heard = 0, true
+		if err := hold.Refresh(t.Context()); !errors.Is(err, lock.ErrLost) || s.asked != 0 || hold.Valid() > 0 {
+			t.Errorf("Refresh of a lost hold = %v, which asks %d times and leaves it valid for %v, want %v, and neither", err, s.asked, hold.Valid(), lock.ErrLost)
+		}
+		if err := hold.Unlock(); !errors.Is(err, lock.ErrLost) || hold.Valid() > 0 {
+			t.Errorf("Unlock = %v, and then valid for %v, want %v", err, hold.Valid(), lock.ErrLost)
+		}
+	})
+}

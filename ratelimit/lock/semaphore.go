@@ -77,4 +77,4 @@ func (p *Permit) Refresh(ctx context.Context) error { return (*hold)(p).refresh(
 func (p *Permit) TTL(ctx context.Context) (time.Duration, error) { return (*hold)(p).ttl(ctx) }
 
 // Valid is to a permit what [Hold.Valid] is to a lock.
-func (p *Permit) Valid() time.Duration { return (*hold)(p).tenure.left() }
+func (p *Permit) Valid() time.Duration { return (*hold)(p).valid() }
