@@ -21,6 +21,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		g.recovers = g.recovers || from.Charge != rules.ChargeAlways
 		g.ends = g.ends || limit.holds != nil || g.recovers || limit.shadow
 		g.holding = g.holding || limit.holds != nil
+		g.fenced = g.fenced || from.Kind == rules.Lock
 		g.waits = g.waits || from.Wait > 0 && limit.holds == nil && !limit.shadow
 		g.queues = g.queues || from.Queues() && !limit.shadow
 		g.inputs = g.inputs || from.By != "" || from.Cost != "" || from.When != ""

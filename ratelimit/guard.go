@@ -27,6 +27,7 @@ type Guard struct {
 	queues  bool  // and is a queue
 	planned []planned
 	holding bool // a limit holds something while the call runs
+	fenced  bool // and is a lock
 	// recovers says that a limit is charged by outcome, of which a panic is one.
 	recovers bool
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome

@@ -20,7 +20,8 @@ import (
 // it, unless it makes others within: locks that nest are to nest in one order everywhere, else both calls wait until one of them has waited in vain.
 //
 // The context that it returns is for the method: it is done, with the cause [lock.ErrLost], when something that the call holds is lost, and once
-// it is let go. A lock that the method takes again with it nests. [Permit.Done] is to be called when the method has ended:
+// it is let go. A lock that the method takes again with it nests. [lock.Token] of it is that of the policy's own lock: 0 where that is off, a shadow,
+// or not there to be had and onfail=open. [Permit.Done] is to be called when the method has ended:
 //
 //	ctx, permit, err := guard.Hold(ctx)
 //	if err != nil {
@@ -30,11 +31,22 @@ import (
 //
 // If Hold fails, the context is the one that it was given.
 func (g *Guard) Hold(ctx context.Context, in ...Input) (context.Context, Permit, error) {
-	inner, d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
+	inner, d, permit, err := g.decide(g.unfence(ctx), in, len(g.limiter.observers) > 0)
 	if err == nil {
 		err = g.denied(&d)
 	}
+	if err != nil && ctx != nil {
+		inner = ctx
+	}
 	return inner, permit, err
+}
+
+// unfence hides the token of the lock around the call from a method that has a lock of its own.
+func (g *Guard) unfence(ctx context.Context) context.Context {
+	if !g.fenced || ctx == nil {
+		return ctx
+	}
+	return lock.WithoutToken(ctx)
 }
 
 // onlyRates is an error for a policy that Take and Decide cannot serve.

@@ -81,6 +81,37 @@ func TestAtMostSoManyInFlight(t *testing.T) {
 	})
 }
 
+// The token that a method finds is that of its own lock, and never that of the lock around it; which it is within nonetheless.
+func TestTokenIsOfTheMethodsOwnLock(t *testing.T) {
+	l := limiter(t, memstore.New(), ratelimit.WithLocks(lock.NewMemory()))
+	outer := l.Guard(create(limits(t, "lock bucket=outer")...))
+	own, without := l.Guard(create(limits(t, "lock bucket=own")...)), l.Guard(create(limits(t, "lock bucket=without mode=shadow")...))
+	rates := l.Guard(create(limits(t, "user 10,1h")...))
+	err := run(outer, alice(), func(ctx context.Context) error {
+		token := lock.Token(ctx)
+		is := func(what string, want bool) func(context.Context) error {
+			return func(ctx context.Context) error {
+				if got := lock.Token(ctx); got == 0 != want || got == token {
+					t.Errorf("%s finds the token %d within %d, want its own, or 0 without a lock", what, got, token)
+				}
+				return run(outer, ctx, nothing)
+			}
+		}
+		if err := run(rates, ctx, func(ctx context.Context) error {
+			if got := lock.Token(ctx); got != token {
+				t.Errorf("a method without a lock in its policy finds the token %d, want %d, of the lock around it", got, token)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		return errors.Join(run(own, ctx, is("a method with a lock", false)), run(without, ctx, is("a method whose lock is a shadow", true)))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLockLetsInOneAtATime(t *testing.T) {
 	onEach(t, func(t *testing.T, s stores) {
 		g := s.guard(t, rules.Limit{Kind: rules.Lock, By: "id"})

@@ -32,7 +32,8 @@
 //
 // Where two writers would do harm, hand on the fencing token, [Token], to what is written to, and let that refuse a token
 // that is smaller than one it has seen. Each fresh hold of a name has a larger token than those before, even where the server has lost
-// what it held, as the example of [Token] shows.
+// what it held, as the example of [Token] shows. A [Memory] knows no tokens but those of its own process, which are smaller than any of a server: so
+// what is fenced refuses the calls that onfail=local lets in beside those of a server that is away.
 //
 // # Waiting
 //

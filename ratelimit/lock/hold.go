@@ -80,8 +80,13 @@ func (h *hold) Err() error {
 }
 
 func (h *hold) Value(key any) any {
-	if key == (innermost{}) && h.tenure.claim.Limit == 0 {
-		return h
+	if h.tenure.claim.Limit == 0 {
+		switch key {
+		case innermost{}:
+			return h
+		case fence{}:
+			return h.tenure.token
+		}
 	}
 	return h.context().Value(key)
 }

@@ -93,11 +93,18 @@ func (h *Hold) Valid() time.Duration { return (*hold)(h).valid() }
 // Token is the hold's fencing token: larger than the token of everyone who held the lock before.
 func (h *Hold) Token() int64 { return h.tenure.token }
 
+// fence is what a context carries its fencing token by.
+type fence struct{}
+
 // Token is the fencing token of the lock that ctx holds, of the innermost one if there are several; 0 if there is none. It
 // stays the same after the lock is lost.
 func Token(ctx context.Context) int64 {
-	if h, ok := ctx.Value(innermost{}).(*hold); ok {
-		return h.tenure.token
-	}
-	return 0
+	token, _ := ctx.Value(fence{}).(int64)
+	return token
+}
+
+// WithoutToken returns a context that holds all that ctx does, of which [Token] is 0 until it holds one more: for code that goes on
+// without its own lock, and must not take the token of one around it for that.
+func WithoutToken(ctx context.Context) context.Context {
+	return context.WithValue(ctx, fence{}, int64(0))
 }
