@@ -19,7 +19,8 @@ import (
 //	             a string with an entry for each rule
 //	sliding-window
 //	             the same, and in each entry the counts of the sub-windows, in digits with a comma between them; there are
-//	             most digits where the count is spread evenly
+//	             most digits where the count is spread evenly. With prefetch=, those to come count as well, and a bucket
+//	             has the time as of which it was charged
 //	a ban        beside the limit a string of another key, with the times of all denials but the last
 const (
 	bytesPerKey       = 64 // besides the key's own text
@@ -34,6 +35,7 @@ const (
 	bytesPerRoomy     = 9
 	bytesOfRoom       = 250
 	bytesPerBucket    = 64
+	bytesPerAhead     = 24 // the time as of which permits were taken ahead
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64
 	bytesPerSliding   = 56 // besides the counts
@@ -74,11 +76,16 @@ func bytesOfLimit(p *rules.Policy, i int) int64 {
 		bytes := int64(0)
 		for _, r := range l.Rules {
 			segments, _ := rules.Subwindows(r.Window, l.Segments)
-			bytes += bytesPerSliding + digitsOf(r.Count, segments+1)
+			ahead := (int64(l.Prefetch)*segments + int64(r.Window) - 1) / int64(r.Window) // sub-windows to come that count, too
+			bytes += bytesPerSliding + digitsOf(r.Count, segments+1+ahead)
 		}
 		return key + bytesPerLong + bytes + bytes/4 // which the allocator rounds up
 	case rules.TokenBucket, rules.LeakyBucket, rules.GCRA:
-		return key + bytesPerBucket*int64(len(l.Rules))
+		each := int64(bytesPerBucket)
+		if l.Prefetch > 0 {
+			each += bytesPerAhead
+		}
+		return key + each*int64(len(l.Rules))
 	}
 	return 0
 }

@@ -40,6 +40,8 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 128,1h bucket=shared",
 		"//ratelimit:user 128,1h prefetch=1s",
 		"//ratelimit:user 1000,1h prefetch=1s",
+		"//ratelimit:user 999999937,8s algo=gcra prefetch=1s",
+		"//ratelimit:user 999999937,8s 999999929,7s algo=gcra prefetch=1s",
 		"//ratelimit:user 10,1h ban=1h after=1",
 		"//ratelimit:user 10,1h ban=1h after=2",
 		"//ratelimit:user 10,1h ban=1h after=100",
@@ -144,7 +146,9 @@ func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 		cost = count / 100
 	}
 	for {
-		out, err := store.Take(t.Context(), s, []store.Request{store.NewRequest(limit, key, cost)}, false)
+		req := store.NewRequest(limit, key, cost)
+		req.Ahead = limit.Prefetch
+		out, err := store.Take(t.Context(), s, []store.Request{req}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
