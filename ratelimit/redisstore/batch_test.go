@@ -113,3 +113,29 @@ func TestDecodeForeignReplies(t *testing.T) {
 		}
 	}
 }
+
+// Decisions that differ in more than their keys and names are of different runs.
+func TestRun(t *testing.T) {
+	two := []rules.Rule{{Count: 10, Window: time.Second}}
+	request := func(key string, cost int64) store.Request { return store.Request{Key: key, Rules: two, Cost: cost} }
+	plain := func() decision { return decision{base: 1, requests: []store.Request{request("a", 1)}} }
+	for name, c := range map[string]struct {
+		change func(*decision)
+		want   int
+	}{
+		"key and name":   {func(d *decision) { d.base, d.requests = 2, []store.Request{request("b", 1)} }, 2},
+		"op":             {func(d *decision) { d.op = peek }, 1},
+		"detail":         {func(d *decision) { d.detail = true }, 1},
+		"time":           {func(d *decision) { d.at = 1 }, 1},
+		"cost":           {func(d *decision) { d.requests = []store.Request{request("b", 2)} }, 1},
+		"another limit":  {func(d *decision) { d.requests[0].Rules = []rules.Rule{{Count: 11, Window: time.Second}} }, 1},
+		"one limit more": {func(d *decision) { d.requests = append(d.requests, request("b", 1)) }, 1},
+	} {
+		b := batch{plain(), plain()}
+		c.change(&b[1])
+		_, numbers := b.limits(nil, nil)
+		if got := b.run(numbers); got != c.want {
+			t.Errorf("decisions that differ in %s: a run of %d, want %d", name, got, c.want)
+		}
+	}
+}
