@@ -10,7 +10,11 @@
 //
 // An instance that misses the message, or that is told nothing, reads the hash within the watcher's interval: its content decides, not who has told of it. A
 // hash that is not there overrides nothing. One that Redis has lost does neither, and so does a program with its limits as they are written: what is to last
-// belongs into a file.
+// belongs into a file. One of more than [MaxSize] bytes is refused whole, as one is with a name that no limit of the program has.
+//
+// So each service has a hash of its own, by [WithKey], where several share a Redis:
+//
+//	redisoverride.New(client, redisoverride.WithKey("rl:overrides:shop"))
 //
 // It works on a Cluster and by Sentinel as it does on one server, of which it reads the master.
 //
@@ -20,7 +24,8 @@
 //
 //	on >pw ~rl:* resetchannels &rl:overrides -@all +hgetall +subscribe +hello +ping +client|setname
 //
-// and one that sets overrides +hset, +hdel and +publish. Without the channel, and +subscribe, overrides come with the interval alone.
+// and one that sets overrides +hset, +hdel and +publish. Without the channel, and +subscribe, overrides come with the interval alone. The channel is called
+// as the hash is: by [WithKey], &rl:overrides:shop.
 package redisoverride
 
 import (
@@ -40,34 +45,72 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// Key is the hash of overrides, and Channel the channel that tells of its changes.
+// Key is the hash of overrides, and Channel the channel that tells of its changes, unless [WithKey] says otherwise.
 const (
 	Key     = "rl:overrides"
 	Channel = "rl:overrides"
 )
 
+// MaxSize is the most bytes that names and texts of a hash have together.
+const MaxSize = 1 << 20
+
 // budget is how long the hash is waited for.
 const budget = 3 * time.Second
 
-// New returns the source of the overrides in client's Redis. It panics if client is nil.
-func New(client redis.UniversalClient) override.Source {
-	if client == nil {
-		panic("redisoverride: a nil client, want one of the Redis that has the overrides")
-	}
-	return &source{client}
+// Option says which hash is meant.
+type Option interface{ apply(*hash) }
+
+type optionFunc func(*hash)
+
+func (f optionFunc) apply(h *hash) { f(h) }
+
+// WithKey names the hash, and the channel that tells of its changes. Services that share a Redis want one each, for a program refuses a hash whole that names
+// a limit which it does not have. The default is [Key].
+func WithKey(key string) Option {
+	return optionFunc(func(h *hash) { h.key = key })
 }
 
-type source struct{ client redis.UniversalClient }
+// hash is one of overrides.
+type hash struct {
+	client redis.UniversalClient
+	key    string
+}
 
-func (*source) String() string { return "redis hash " + Key }
+// of is the hash that is meant in client's Redis.
+func of(client redis.UniversalClient, opts []Option) hash {
+	h := hash{client, Key}
+	for _, o := range opts {
+		o.apply(&h)
+	}
+	return h
+}
+
+// New returns the source of the overrides in client's Redis. It panics if client is nil, or the key empty.
+func New(client redis.UniversalClient, opts ...Option) override.Source {
+	h := of(client, opts)
+	switch {
+	case client == nil:
+		panic("redisoverride: a nil client, want one of the Redis that has the overrides")
+	case h.key == "":
+		panic("redisoverride: an empty key, want that of the hash, or no WithKey for " + Key)
+	}
+	return &source{h}
+}
+
+type source struct{ hash }
+
+func (s *source) String() string { return "redis hash " + s.key }
 
 // Read reads the hash; its version is the hash of its content.
 func (s *source) Read(ctx context.Context, seen string) ([]rules.Override, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	fields, err := s.client.HGetAll(ctx, Key).Result()
+	fields, err := s.client.HGetAll(ctx, s.key).Result()
 	if err != nil {
 		return nil, "", fmt.Errorf("the overrides cannot be read: %w", err)
+	}
+	if size := sizeOf(fields); size > MaxSize {
+		return nil, "", fmt.Errorf("found %d bytes in %d fields, want at most %d bytes; remove those that no limit needs, with HDEL", size, len(fields), MaxSize)
 	}
 	names := slices.Sorted(maps.Keys(fields))
 	version := versionOf(names, fields)
@@ -76,9 +119,17 @@ func (s *source) Read(ctx context.Context, seen string) ([]rules.Override, strin
 	}
 	overrides := make([]rules.Override, len(names))
 	for i, name := range names {
-		overrides[i] = rules.Override{Name: name, Text: fields[name], At: rules.Place{Source: Key}}
+		overrides[i] = rules.Override{Name: name, Text: fields[name], At: rules.Place{Source: s.key}}
 	}
 	return overrides, version, nil
+}
+
+// sizeOf is how many bytes names and texts have.
+func sizeOf(fields map[string]string) (size int) {
+	for name, text := range fields {
+		size += len(name) + len(text)
+	}
+	return size
 }
 
 func versionOf(names []string, fields map[string]string) string {
@@ -107,7 +158,7 @@ func (s *source) Watch(ctx context.Context, changed func()) {
 
 // listen calls changed for each message until the subscription fails, and reports whether there was one.
 func (s *source) listen(ctx context.Context, changed func()) (subscribed bool) {
-	channel := s.client.Subscribe(ctx, Channel)
+	channel := s.client.Subscribe(ctx, s.key)
 	defer channel.Close()
 	defer context.AfterFunc(ctx, func() { channel.Close() })() // a read heeds no context
 	for {
@@ -133,26 +184,28 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // Set makes text hold in place of the directive of a limit, and tells those who watch. Whether the text fits the limit, they judge: what does not is
 // logged by them, and changes nothing.
-func Set(ctx context.Context, client redis.UniversalClient, name, text string) error {
+func Set(ctx context.Context, client redis.UniversalClient, name, text string, opts ...Option) error {
+	h := of(client, opts)
 	if name == "" || text == "" {
 		return errors.New("redisoverride: an empty name or text, want the name of a limit and what is to hold, such as 20,1s or off")
 	}
-	if err := client.HSet(ctx, Key, name, text).Err(); err != nil {
+	if err := client.HSet(ctx, h.key, name, text).Err(); err != nil {
 		return fmt.Errorf("redisoverride: %w", err)
 	}
-	return tell(ctx, client, name)
+	return h.tell(ctx, name)
 }
 
 // Delete takes the override of a limit away, and tells those who watch.
-func Delete(ctx context.Context, client redis.UniversalClient, name string) error {
-	if err := client.HDel(ctx, Key, name).Err(); err != nil {
+func Delete(ctx context.Context, client redis.UniversalClient, name string, opts ...Option) error {
+	h := of(client, opts)
+	if err := client.HDel(ctx, h.key, name).Err(); err != nil {
 		return fmt.Errorf("redisoverride: %w", err)
 	}
-	return tell(ctx, client, name)
+	return h.tell(ctx, name)
 }
 
-func tell(ctx context.Context, client redis.UniversalClient, name string) error {
-	if err := client.Publish(ctx, Channel, name).Err(); err != nil {
+func (h hash) tell(ctx context.Context, name string) error {
+	if err := h.client.Publish(ctx, h.key, name).Err(); err != nil {
 		return fmt.Errorf("redisoverride: the override is written, and will be read with the watchers' interval: %w", err)
 	}
 	return nil

@@ -206,6 +206,82 @@ func TestFileAndRedis(t *testing.T) {
 	}
 }
 
+// Services that share a Redis have a hash and a channel each: a limit of one is no mistake in the other's.
+func TestHashOfEachService(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	const one, two = "rl:overrides:one", "rl:overrides:two"
+	s, other := newShop(t), newShop(t)
+	s.run(t, time.Millisecond, redisoverride.New(client, redisoverride.WithKey(one)))
+	other.run(t, time.Millisecond, redisoverride.New(client, redisoverride.WithKey(two)))
+	must(t, redistest.Poll(func() error {
+		n := client.PubSubNumSub(t.Context(), one, two, redisoverride.Channel).Val()
+		if n[one] != 1 || n[two] != 1 || n[redisoverride.Channel] != 0 {
+			return fmt.Errorf("%v listen, want one at each hash's own channel", n)
+		}
+		return nil
+	}))
+	must(t, redisoverride.Set(t.Context(), client, "Mail", "5,1h", redisoverride.WithKey(two)))
+	must(t, redisoverride.Set(t.Context(), client, "Create", "20,1h", redisoverride.WithKey(one)))
+	must(t, redistest.Poll(func() error {
+		if got := s.count(t); got != 20 {
+			return fmt.Errorf("the count is %d, want 20", got)
+		}
+		return nil
+	}))
+	const unknown = `rl:overrides:two: unknown limit "Mail"`
+	for err := other.next(t); err == nil || !strings.Contains(err.Error(), unknown); {
+		err = other.next(t)
+	}
+	if got := other.count(t); got != 10 {
+		t.Errorf("the count of the other service is %d, want 10", got)
+	}
+	must(t, redisoverride.Delete(t.Context(), client, "Create", redisoverride.WithKey(one)))
+	must(t, redistest.Poll(func() error {
+		if got := s.count(t); got != 10 {
+			return fmt.Errorf("the count is %d, want 10 again", got)
+		}
+		return nil
+	}))
+}
+
+// A hash that is too large is refused whole, and what was in force stays so.
+func TestTooLarge(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := newShop(t)
+	w, err := override.New(s.Limiter, []override.Source{redisoverride.New(client)})
+	must(t, err)
+	must(t, redisoverride.Set(t.Context(), client, "Create", "20,1h"))
+	must(t, w.Read(t.Context()))
+	must(t, client.HSet(t.Context(), redisoverride.Key, "more", strings.Repeat(" ", redisoverride.MaxSize)).Err())
+	want := fmt.Sprintf("found %d bytes in 2 fields, want at most %d bytes", redisoverride.MaxSize+len("Create20,1hmore"), redisoverride.MaxSize)
+	if err := w.Read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Read = %v, want one that says %s", err, want)
+	}
+	if got := s.count(t); got != 20 {
+		t.Errorf("the count is %d, want 20, which was good last", got)
+	}
+	must(t, client.HDel(t.Context(), redisoverride.Key, "more").Err())
+	must(t, w.Read(t.Context()))
+}
+
+func TestNewRefuses(t *testing.T) {
+	for want, make := range map[string]func(){
+		"redisoverride: a nil client, want one of the Redis that has the overrides": func() { redisoverride.New(nil) },
+		"redisoverride: an empty key, want that of the hash, or no WithKey for rl:overrides": func() {
+			redisoverride.New(redis.NewClient(&redis.Options{}), redisoverride.WithKey(""))
+		},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("New panics with %v, want %s", got, want)
+				}
+			}()
+			make()
+		}()
+	}
+}
+
 // On a Cluster a message reaches those who listen at any node.
 func TestCluster(t *testing.T) {
 	cluster := redistest.NewCluster(t)
