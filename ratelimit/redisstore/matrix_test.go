@@ -76,6 +76,7 @@ var faultMatrix = []row{
 	{fault: "a port of TLS asked without, and the other way round", invariant: "unavailable within the budget; the check says so", test: "TestCheckNamesTLS"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
 	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
+	{fault: "one shard of a Ring refuses the client, another's connections break", invariant: "misconfigured by the one; the other's breaker opens, and its errors are its own", test: "TestRefusalOfOneServer"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
 	{fault: "TLS: RESP2 and RESP3; an authority that nobody trusts, another name", invariant: "decides as without; misconfigured", test: "TestSecure"},
 	{fault: "RESP2 and RESP3", invariant: "the same laws", test: "TestStandalone/RESP2 TestStandalone/held"},
@@ -83,6 +84,8 @@ var faultMatrix = []row{
 	// Cluster, Sentinel, replication
 	{fault: "ASK, TRYAGAIN, MOVED, a master killed", invariant: "followed once; executed at most once; recovers", test: "TestClusterChanges"},
 	{fault: "a slot moves under load", invariant: "no error reaches a caller; charged = admitted", produce: resharding},
+	{fault: "a slot moves, and its masters do not agree on where it is", invariant: "unavailable, not charged, whatever the client's MaxRedirects; decides again", produce: disputed},
+	{fault: "a client that follows no redirection, and a slot that has moved", invariant: "found; never misconfigured", test: "TestMovedWithoutRedirections"},
 	{fault: "CROSSSLOT", invariant: "keys of one script share a slot", test: "TestSlot TestSharedSlot"},
 	{fault: "undeclared keys", invariant: "no script touches one", test: "TestClusterDeclaredKeys/PeekChargesNothing"},
 	{fault: "denied in one slot, under load", invariant: "nothing stays charged in the others", test: "TestDeniedAcrossSlots TestManyDeniedAcrossSlots"},

@@ -46,7 +46,7 @@ var mutations = []mutation{
 	{"one breaker for all servers of a client",
 		`if s.alone.met.Load() {`, `if false {`, ".", "TestBreakerOfEachServer"},
 	{"NOPERM is taken for a server that is down",
-		`{"NOPERM", meaning{store.Misconfigured, giveUp, grant}}`, `{"NOPERM", meaning{store.Unavailable, giveUp, grant}}`, ".", "TestPermissions"},
+		`{"NOPERM", anybody, meaning{store.Misconfigured, giveUp, grant}}`, `{"NOPERM", anybody, meaning{store.Unavailable, giveUp, grant}}`, ".", "TestPermissions"},
 	{"a refusal is open, as its limit's onfail says of a server that is down",
 		`if misconfigured(err) {
 		g.limiter.health.refused`, `if false {
@@ -86,7 +86,7 @@ var mutations = []mutation{
 	{"no script's text after SCRIPT FLUSH",
 		`if m.reaction == load && c.how != c.Script.Eval {`, `if false {`, ".", "TestLostReply"},
 	{"READONLY is taken for a lost answer",
-		`{"READONLY", meaning{store.Unavailable, again, ""}}`, `{"READONLY", meaning{store.Indeterminate, giveUp, ""}}`, ".", "TestServerStates"},
+		`{"READONLY", anybody, meaning{store.Unavailable, again, ""}}`, `{"READONLY", anybody, meaning{store.Indeterminate, giveUp, ""}}`, ".", "TestServerStates"},
 	{"a client whose hook panics ends the program",
 		`if p := recover(); p != nil {
 			reply, err`, `if p := any(nil); p != nil {

@@ -84,7 +84,7 @@ func (r *ride) fly() {
 	r.lane.mu.Lock()
 	r.pass = pass
 	r.lane.mu.Unlock()
-	r.call.Package, r.call.Client, r.call.Cargo, r.call.Refusal = "redisstore", s.client, r, s.refusal
+	r.call.Package, r.call.Client, r.call.Cargo, r.call.Server = "redisstore", s.client, r, r.lane.server
 	r.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
 	r.call.Words = r.firstWords[:]
 	reply, err := r.call.Run(&r.span)

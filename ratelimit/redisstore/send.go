@@ -96,7 +96,7 @@ func (f *flight) expired(ctx context.Context) error {
 
 // send sends a flight's batch until it is executed, or may have been.
 func (s *Store) send(ctx context.Context, f *flight) ([]int64, error) {
-	f.call.Package, f.call.Client, f.call.Refusal = "redisstore", s.client, s.refusal
+	f.call.Package, f.call.Client, f.call.Server = "redisstore", s.client, f.server
 	f.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
 	f.call.Words = s.args(f.batch)
 	return f.call.Run(ctx)

@@ -26,7 +26,6 @@ type Store struct {
 	lane   *lane                       // batches the decisions of callers; nil where each goes alone
 
 	servers *rediscall.Servers
-	refusal *rediscall.Refusal
 
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
 }
@@ -68,7 +67,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 
 // reckon begins to take note of how the servers do.
 func (s *Store) reckon() {
-	s.servers, s.refusal = rediscall.NewServers("redisstore", s.client), new(rediscall.Refusal)
+	s.servers = rediscall.NewServers("redisstore", s.client)
 }
 
 // A base has 14 digits, so that the member of an admission of cost 1 is an integer of few bytes, and up to 9,223

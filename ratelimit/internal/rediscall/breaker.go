@@ -3,6 +3,7 @@ package rediscall
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,8 +54,14 @@ func refuses(err error) bool {
 
 // tells says whether an error says anything of the server: not that a caller has gone away, nor how one of the slots of a Cluster is.
 func tells(err error) bool {
-	ofSlot := redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "CLUSTERDOWN Hash slot not served")
-	return errors.As(err, new(*store.Error)) && !ofSlot
+	return errors.As(err, new(*store.Error)) && (refuses(err) || !ofSlot(err))
+}
+
+// ofSlot says whether an error is that of one slot, of which the others know nothing.
+func ofSlot(err error) bool {
+	return slices.ContainsFunc([]string{"TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN Hash slot not served"}, func(prefix string) bool {
+		return redis.HasErrorPrefix(err, prefix)
+	})
 }
 
 // Pass lets one call ask a server. The zero Pass lets none, and its Report does nothing.

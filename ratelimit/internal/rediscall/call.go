@@ -51,8 +51,8 @@ type Call struct {
 	// Cargo, where it is set, knows the words only when the client writes them. Words are then those by which the client
 	// finds the server, and the call is not to be abandoned.
 	Cargo Cargo
-	// Refusal, where it is set, is what the calls through a client know together.
-	Refusal *Refusal
+	// Server, where it is set, is the one that the call asks: what it has said to other calls explains how this one ends.
+	Server *Server
 
 	sent     sending
 	repeated atomic.Bool
@@ -130,10 +130,10 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		reply, err := c.process(ctx)
 		if err == nil {
-			c.Refusal.decided()
+			c.Server.spoken().decided()
 			return reply, nil
 		}
-		m := inspect(err, c.sent.begun())
+		m := inspect(err, c.sent.begun(), askerOf(c.Client))
 		c.refresh(ctx, m)
 		if m.reaction == load && c.how != c.Script.Eval {
 			c.how = c.Script.Eval
@@ -192,7 +192,7 @@ func (c *Call) refresh(ctx context.Context, m meaning) {
 }
 
 func (c *Call) fail(m meaning, err error) error {
-	m, err = c.Refusal.heard(m, err)
+	m, err = c.Server.spoken().heard(m, err)
 	return Fail(c.Package, m.class, err, m.mend)
 }
 
@@ -201,12 +201,12 @@ func Explain(pkg string, err error) error {
 	if err == nil {
 		return nil
 	}
-	m := inspect(err, false)
+	m := inspect(err, false, single)
 	return Fail(pkg, m.class, err, m.mend)
 }
 
 // Refused says whether err is one that somebody must mend.
-func Refused(err error) bool { return inspect(err, true).class == store.Misconfigured }
+func Refused(err error) bool { return inspect(err, true, single).class == store.Misconfigured }
 
 // Fail is err as a [store.Error] of a package's, with what to do about it, if anything.
 func Fail(pkg string, class store.Class, err error, mend string) error {

@@ -29,61 +29,80 @@ type meaning struct {
 	mend     string // what to do about it, for who runs the program
 }
 
-// replies says what the errors that Redis answers with mean, by their first words.
+// asker is what is known of who asks: what an answer means may depend on it.
+type asker uint8
+
+const (
+	anybody   asker = iota
+	clustered       // a client of a Cluster, which follows where a slot has moved, as often as its options say
+	single          // a client of one server
+)
+
+// askerOf returns what is known of a client.
+func askerOf(client redis.UniversalClient) asker {
+	if _, ok := client.(*redis.ClusterClient); ok {
+		return clustered
+	}
+	return single
+}
+
+// replies says what the errors that Redis answers with mean, by their first words, and by who has asked.
 var replies = []struct {
 	prefix string
+	by     asker
 	meaning
 }{
-	{"NOSCRIPT", meaning{store.Unavailable, load, ""}},
+	{"NOSCRIPT", anybody, meaning{store.Unavailable, load, ""}},
 
 	// Not executed, and likely to pass.
-	{"LOADING", meaning{store.Unavailable, again, ""}},
-	{"READONLY", meaning{store.Unavailable, again, ""}},
-	{"CLUSTERDOWN", meaning{store.Unavailable, again, ""}},
-	{"TRYAGAIN", meaning{store.Unavailable, again, ""}},
-	{"MASTERDOWN", meaning{store.Unavailable, again, ""}},
-	{"NOREPLICAS", meaning{store.Unavailable, again, ""}},
-	{"ERR max number of clients", meaning{store.Unavailable, again, ""}},
+	{"LOADING", anybody, meaning{store.Unavailable, again, ""}},
+	{"READONLY", anybody, meaning{store.Unavailable, again, ""}},
+	{"CLUSTERDOWN", anybody, meaning{store.Unavailable, again, ""}},
+	{"TRYAGAIN", anybody, meaning{store.Unavailable, again, ""}},
+	{"MOVED", clustered, meaning{store.Unavailable, again, ""}},
+	{"ASK", clustered, meaning{store.Unavailable, again, ""}},
+	{"MASTERDOWN", anybody, meaning{store.Unavailable, again, ""}},
+	{"NOREPLICAS", anybody, meaning{store.Unavailable, again, ""}},
+	{"ERR max number of clients", anybody, meaning{store.Unavailable, again, ""}},
 
 	// Not executed, and not soon.
-	{"BUSY", meaning{store.Unavailable, giveUp, ""}},
-	{"OOM", meaning{store.Unavailable, giveUp, ""}},
-	{"MISCONF", meaning{store.Unavailable, giveUp, ""}},
+	{"BUSY", anybody, meaning{store.Unavailable, giveUp, ""}},
+	{"OOM", anybody, meaning{store.Unavailable, giveUp, ""}},
+	{"MISCONF", anybody, meaning{store.Unavailable, giveUp, ""}},
 
-	{"WRONGTYPE", meaning{store.Misconfigured, giveUp,
+	{"WRONGTYPE", anybody, meaning{store.Misconfigured, giveUp,
 		"another program uses a key of the limiter: give one of them a prefix of its own, or delete the key"}},
-	{"NOPERM", meaning{store.Misconfigured, giveUp, grant}},
-	{"ERR The user executing the script can't", meaning{store.Misconfigured, giveUp, grant}},
-	{"NOAUTH", meaning{store.Misconfigured, giveUp, identify}},
-	{"ERR Protocol error: unauthenticated", meaning{store.Misconfigured, giveUp, identify}},
-	{"WRONGPASS", meaning{store.Misconfigured, giveUp, reidentify}},
-	{"DENIED", meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
-	{"CROSSSLOT", meaning{store.Misconfigured, giveUp,
-		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
-	{"MOVED", meaning{store.Misconfigured, giveUp,
-		"the server is a Redis Cluster: make the client with redis.NewClusterClient"}},
-	{"ERR This instance has cluster support disabled", meaning{store.Misconfigured, giveUp,
+	{"NOPERM", anybody, meaning{store.Misconfigured, giveUp, grant}},
+	{"ERR The user executing the script can't", anybody, meaning{store.Misconfigured, giveUp, grant}},
+	{"NOAUTH", anybody, meaning{store.Misconfigured, giveUp, identify}},
+	{"ERR Protocol error: unauthenticated", anybody, meaning{store.Misconfigured, giveUp, identify}},
+	{"WRONGPASS", anybody, meaning{store.Misconfigured, giveUp, reidentify}},
+	{"DENIED", anybody, meaning{store.Misconfigured, giveUp, "give the Redis server a password, or bind it to a network it trusts"}},
+	{"CROSSSLOT", anybody, meaning{store.Misconfigured, giveUp, cluster}},
+	{"MOVED", single, meaning{store.Misconfigured, giveUp, cluster}},
+	{"ASK", single, meaning{store.Misconfigured, giveUp, cluster}},
+	{"ERR This instance has cluster support disabled", anybody, meaning{store.Misconfigured, giveUp,
 		"the server is no Redis Cluster: make the client with redis.NewClient"}},
-	{"ASK", meaning{store.Unavailable, giveUp, ""}},
-	{"ERR DB index is out of range", meaning{store.Misconfigured, giveUp, database}},
-	{"ERR invalid DB index", meaning{store.Misconfigured, giveUp, database}},
-	{"ERR SELECT is not allowed in cluster mode", meaning{store.Misconfigured, giveUp,
+	{"ERR DB index is out of range", anybody, meaning{store.Misconfigured, giveUp, database}},
+	{"ERR invalid DB index", anybody, meaning{store.Misconfigured, giveUp, database}},
+	{"ERR SELECT is not allowed in cluster mode", anybody, meaning{store.Misconfigured, giveUp,
 		"the server is a Redis Cluster, which has database 0 alone: make the client with redis.NewClusterClient"}},
-	{"ERR Client names cannot contain", meaning{store.Misconfigured, giveUp, "give the Redis client a name without spaces, or none"}},
+	{"ERR Client names cannot contain", anybody, meaning{store.Misconfigured, giveUp, "give the Redis client a name without spaces, or none"}},
 
 	// Of what begins with ERR only what is known of Redis: proxies that cannot reach it answer so, too.
-	{"ERR unknown command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Unknown Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR This Redis command", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Error compiling script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR Error running script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR user_script", meaning{store.Misconfigured, giveUp, upgrade}},
-	{"ERR wrong number of arguments", meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR unknown command", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Unknown Redis command", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR This Redis command", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Error compiling script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR Error running script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR user_script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"ERR wrong number of arguments", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
 }
 
 const (
 	upgrade  = "the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"
 	grant    = "give the Redis user the permissions that the documentation of the package lists"
+	cluster  = "the server is a Redis Cluster: make the client with redis.NewClusterClient"
 	identify = "give the Redis client a user name and password"
 
 	reidentify = "mend the Redis client's user name and password"
@@ -94,11 +113,11 @@ const (
 		"or give it the server's TLS port"
 )
 
-// inspect says what err means. With sent, the command may have reached the server; without, err is of the first words on a new connection,
+// inspect says what err means to who has asked. With sent, the command may have reached the server; without, err is of the first words on a new connection,
 // or of what comes before them.
-func inspect(err error, sent bool) meaning {
+func inspect(err error, sent bool, by asker) meaning {
 	if reply := redis.Error(nil); errors.As(err, &reply) {
-		return inspectReply(reply.Error(), sent)
+		return inspectReply(reply.Error(), sent, by)
 	}
 	if isForeign(err, sent) {
 		return meaning{store.Misconfigured, giveUp, foreign}
@@ -135,11 +154,12 @@ func isForeign(err error, sent bool) bool {
 }
 
 // inspectReply says what an error that the server answered with means.
-func inspectReply(text string, sent bool) meaning {
+func inspectReply(text string, sent bool, by asker) meaning {
 	text = unwrap(text)
 	for i := range replies {
-		if strings.HasPrefix(text, replies[i].prefix) {
-			return replies[i].of(text)
+		r := &replies[i]
+		if strings.HasPrefix(text, r.prefix) && (r.by == anybody || r.by == by) {
+			return r.of(text)
 		}
 	}
 	if !sent {

@@ -45,6 +45,7 @@ func TestInspect(t *testing.T) {
 		{reply("WRONGPASS invalid username-password pair"), true, store.Misconfigured, giveUp},
 		{reply("CROSSSLOT Keys in request don't hash to the same slot"), true, store.Misconfigured, giveUp},
 		{reply("MOVED 1 127.0.0.1:1"), true, store.Misconfigured, giveUp},
+		{reply("ASK 1 127.0.0.1:1"), true, store.Misconfigured, giveUp},
 		{reply("ERR unknown command 'evalsha'"), true, store.Misconfigured, giveUp},
 		{reply("ERR user_script:1: attempt to index a nil value"), true, store.Misconfigured, giveUp},
 		{reply("ERR DB index is out of range"), false, store.Misconfigured, giveUp},
@@ -79,7 +80,7 @@ func TestInspect(t *testing.T) {
 		{io.EOF, true, store.Indeterminate, giveUp},
 		{&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true, store.Indeterminate, giveUp},
 	} {
-		got := inspect(test.err, test.sent)
+		got := inspect(test.err, test.sent, single)
 		if got.class != test.class || got.reaction != test.reaction {
 			t.Errorf("inspect(%q, sent %v) = %v, reaction %d, want %v, reaction %d",
 				test.err, test.sent, got.class, got.reaction, test.class, test.reaction)
@@ -89,6 +90,18 @@ func TestInspect(t *testing.T) {
 		}
 		if failed := Fail("here", got.class, test.err, got.mend); !errors.Is(failed, test.err) {
 			t.Errorf("Fail(%q) = %v, which is not that error", test.err, failed)
+		}
+	}
+}
+
+// TestInspectOfACluster holds that where a Cluster's client has followed slots as far as its options say, the call was not executed and may be again.
+func TestInspectOfACluster(t *testing.T) {
+	for _, text := range []reply{"MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1"} {
+		if got, want := inspect(text, true, clustered), (meaning{store.Unavailable, again, ""}); got != want {
+			t.Errorf("inspect(%q) of a Cluster's client = %+v, want %+v", text, got, want)
+		}
+		if err := Fail("here", store.Unavailable, text, ""); tells(err) {
+			t.Errorf("%v is taken to say how the server is, which it says of one slot", err)
 		}
 	}
 }
@@ -103,7 +116,7 @@ func TestGrantNamesTheCommand(t *testing.T) {
 		"NOPERM No permissions to access a key":                                              "",
 		"ERR The user executing the script can't run this command or subcommand script: 9f0": "",
 	} {
-		if got := inspectReply(text, true).mend; got != grant+want {
+		if got := inspectReply(text, true, single).mend; got != grant+want {
 			t.Errorf("inspectReply(%q) says %q, want %q", text, got, grant+want)
 		}
 	}

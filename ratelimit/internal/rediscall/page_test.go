@@ -21,6 +21,10 @@ const operations = "../../OPERATIONS.md"
 
 var reactions = map[reaction]string{giveUp: "no", again: "yes, within the budget", load: "yes, with its text"}
 
+var askers = map[asker]string{
+	single: ", to a client of one server", clustered: ", to a Cluster's client that has followed as far as its MaxRedirects says",
+}
+
 // patience is what to do about answers that pass by themselves, where they do not.
 var patience = map[string]string{
 	"NOSCRIPT":                  "nothing",
@@ -34,6 +38,7 @@ var patience = map[string]string{
 	"BUSY":                      "another program's script does not end: SCRIPT KILL, or on Redis's own advice SHUTDOWN NOSAVE",
 	"OOM":                       "maxmemory is reached: raise it, or give the limiter a server of its own",
 	"MISCONF":                   "the server cannot save to its disk: see its log",
+	"MOVED":                     "wait: a slot moves, and the masters do not agree on where it is",
 	"ASK":                       "wait: a slot moves",
 }
 
@@ -45,10 +50,10 @@ func TestOperationsReplies(t *testing.T) {
 		if mend == "" {
 			t.Errorf("nothing says what to do about %s", r.prefix)
 		}
-		rows = append(rows, []string{"`" + r.prefix + "`", r.class.String(), reactions[r.reaction], mend})
+		rows = append(rows, []string{"`" + r.prefix + "`" + askers[r.by], r.class.String(), reactions[r.reaction], mend})
 	}
-	unknown := inspectReply("anything else", true)
-	early := inspectReply("anything else", false)
+	unknown := inspectReply("anything else", true, single)
+	early := inspectReply("anything else", false, single)
 	rows = append(rows, []string{"anything else while a connection begins, before the script is sent", early.class.String(), reactions[early.reaction], "see what the error says"})
 	rows = append(rows, []string{"anything else", unknown.class.String(), reactions[unknown.reaction], "see what stands between the program and Redis"})
 	page.Hold(t, operations, "replies", page.Table([]string{"Redis answers", "class", "sent again", "what to do"}, rows))
@@ -72,7 +77,7 @@ func TestOperationsBreaks(t *testing.T) {
 		{"a connection breaks before the script is written", io.EOF, false, "nothing, unless it goes on"},
 		{"a connection breaks, or times out, after the script is written", os.ErrDeadlineExceeded, true, "where Redis is slow: SLOWLOG, or a nearer server, or a longer budget"},
 	} {
-		m := inspect(b.err, b.sent)
+		m := inspect(b.err, b.sent, single)
 		rows = append(rows, []string{b.what, m.class.String(), reactions[m.reaction], cmp.Or(m.mend, b.mend)})
 	}
 	rows = append(rows, []string{

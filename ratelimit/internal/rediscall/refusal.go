@@ -10,12 +10,12 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// Refusal remembers that a server does not know who the client is. Having said so it may close the connection, which the client
-// uses again: what then breaks is no server that is down. It is safe for concurrent use; the zero Refusal is ready.
-type Refusal struct{ latest atomic.Pointer[string] }
+// refusal remembers that a server does not know who the client is. Having said so it may close the connection, which the client
+// uses again: what then breaks is no server that is down. It is safe for concurrent use; the zero refusal is ready.
+type refusal struct{ latest atomic.Pointer[string] }
 
 // heard takes note of how a call ended, and returns what that means.
-func (r *Refusal) heard(m meaning, err error) (meaning, error) {
+func (r *refusal) heard(m meaning, err error) (meaning, error) {
 	if r == nil {
 		return m, err
 	}
@@ -31,7 +31,7 @@ func (r *Refusal) heard(m meaning, err error) (meaning, error) {
 }
 
 // decided forgets what was remembered.
-func (r *Refusal) decided() {
+func (r *refusal) decided() {
 	if r != nil && r.latest.Load() != nil {
 		r.latest.Store(nil)
 	}

@@ -19,7 +19,8 @@ import (
 // would wait for its budget in vain, and from no other. They are safe for concurrent use. The zero Servers is not valid;
 // [NewServers] makes one.
 type Servers struct {
-	pkg   string                  // whose errors theirs are
+	pkg   string // whose errors theirs are
+	of    redis.UniversalClient
 	named func(key string) string // the name of the server that decides on a key, by what the client knows
 	alone *Server                 // the only one of the client, or all of them as long as none has decided
 
@@ -31,6 +32,8 @@ type Servers struct {
 // Server is one of [Servers].
 type Server struct {
 	breaker
+	gate    gate
+	refusal refusal
 	name    string // its address; empty if the client knows of no other
 	servers *Servers
 	met     atomic.Bool // it has decided
@@ -39,7 +42,7 @@ type Server struct {
 
 // NewServers returns the servers of a package's calls, before the first of them.
 func NewServers(pkg string, client redis.UniversalClient) *Servers {
-	s := &Servers{pkg: pkg, named: namer(client), swept: time.Now()}
+	s := &Servers{pkg: pkg, of: client, named: namer(client), swept: time.Now()}
 	s.alone = s.server("")
 	s.known.Store(&map[string]*Server{})
 	return s
@@ -65,7 +68,7 @@ func addr(c *redis.Client, err error) string {
 }
 
 func (s *Servers) server(name string) *Server {
-	return &Server{breaker: newBreaker(), name: name, servers: s}
+	return &Server{breaker: newBreaker(), gate: newGate(s.of), name: name, servers: s}
 }
 
 // Of returns the server that decides on a key now. It asks nobody: until a call has been decided, and the client knows which server has
@@ -119,6 +122,14 @@ func (s *Servers) Resting() (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// spoken is what the server has said of who asks it; nil where it is not known which server that is.
+func (s *Server) spoken() *refusal {
+	if s == nil {
+		return nil
+	}
+	return &s.refusal
 }
 
 // answered takes note of a call that was decided in time.
