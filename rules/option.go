@@ -47,7 +47,7 @@ var options = []option{
 	choice("deny", holding(counting), denyNames, func(l *Limit) *Deny { return &l.Deny }),
 	duration("lease", holding(nil), "10s", span{MinLease, MaxLease, time.Millisecond, "milliseconds"}, func(l *Limit) *time.Duration { return &l.Lease }),
 	duration("wait", holding(counting), "2s", span{time.Millisecond, MaxWait, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Wait }),
-	duration("ban", counting, "15m", span{time.Millisecond, MaxBan, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Ban }),
+	duration("ban", counting, "15m", bans, func(l *Limit) *time.Duration { return &l.Ban }),
 	number("after", MaxAfter, func(l *Limit) *int64 { return &l.After }),
 	duration("prefetch", counting, "100ms", span{time.Millisecond, MaxPrefetch, time.Microsecond, "microseconds"}, func(l *Limit) *time.Duration { return &l.Prefetch }).only(ahead...),
 	choice("mode", holding(counting), modeNames, func(l *Limit) *Mode { return &l.Mode }),
@@ -133,14 +133,36 @@ type span struct {
 
 func (s span) has(d time.Duration) bool { return d >= s.least && d <= s.most && d%s.part == 0 }
 
+// String says what is wanted.
+func (s span) String() string {
+	return fmt.Sprintf("a duration of %s to %s in whole %s", formatWindow(s.least), formatWindow(s.most), s.parts)
+}
+
+// read reads one of the durations, written as a window is.
+func (s span) read(text string) (time.Duration, bool) {
+	d, found, _ := parseWindow(text)
+	return d, found == "" && s.has(d)
+}
+
+var bans = span{time.Millisecond, MaxBan, time.Microsecond, "microseconds"}
+
+// ParseBan reads how long a ban lasts as the option ban= has it: "15m", "1d".
+func ParseBan(text string) (time.Duration, error) {
+	d, ok := bans.read(text)
+	if !ok {
+		return 0, fmt.Errorf("found %q, want %v, such as 15m", text, bans)
+	}
+	return d, nil
+}
+
 // duration is an option whose value is a duration, written as a window is. It has none where it is not written.
 func duration(name string, suits []string, example string, s span, field func(*Limit) *time.Duration) option {
 	return option{
 		name: name, suits: suits, example: example,
 		parse: func(l *Limit, text string) *fault {
-			d, found, _ := parseWindow(text)
-			if found != "" || !s.has(d) {
-				return faultf(0, "option %s has %q, want a duration of %s to %s in whole %s, such as %s", name, text, formatWindow(s.least), formatWindow(s.most), s.parts, example)
+			d, ok := s.read(text)
+			if !ok {
+				return faultf(0, "option %s has %q, want %v, such as %s", name, text, s, example)
 			}
 			*field(l) = d
 			return nil

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -404,6 +405,21 @@ func TestTables(t *testing.T) {
 		var l Limit
 		if f := o.parse(&l, o.example); f != nil {
 			t.Errorf("option %s: %s", o.pair(o.example), f.msg)
+		}
+	}
+}
+
+// A ban is read from elsewhere as the option has it.
+func TestParseBan(t *testing.T) {
+	const want = ", want a duration of 1ms to 366d in whole microseconds, such as 15m"
+	for text, ban := range map[string]time.Duration{"1ms": time.Millisecond, "15m": 15 * time.Minute, "1d12h": 36 * time.Hour, "366d": MaxBan} {
+		if got, err := ParseBan(text); got != ban || err != nil {
+			t.Errorf("ParseBan(%q) = %v, %v, want %v", text, got, err, ban)
+		}
+	}
+	for _, text := range []string{"", "0s", "1ns", "999us", "1ms1ns", "367d", "90000h", "-1s", "15", "soon"} {
+		if got, err := ParseBan(text); err == nil || err.Error() != "found "+strconv.Quote(text)+want {
+			t.Errorf("ParseBan(%q) = %v, %v, want an error that ends with %q", text, got, err, want)
 		}
 	}
 }

@@ -179,9 +179,7 @@ func (c *command) check(ctx context.Context, args []string) int {
 	if code != exitOK {
 		return code
 	}
-	if _, ok := c.resolve(*overrides, r.Methods); !ok {
-		code = exitFindings
-	}
+	_, code = c.resolve(ctx, overrides, r.Methods)
 	for _, path := range r.Stale() {
 		stale := gen.Finding{Message: staleMessage(r, path)}
 		stale.Pos.Filename = path

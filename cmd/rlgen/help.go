@@ -175,10 +175,15 @@ but a prefetch= that the new numbers do not suit takes nothing ahead.
 All else needs a deployment. Limits that share a bucket are to be overridden alike.
 
 	rlgen list -overrides limits.yaml ./...   what holds now, beside what is written
+	rlgen list -overrides limits.yaml -overrides redis ./...  the same with the hash, in the program's order:
+	                                          of the Redis that rlgen help redis says how to name, -overrides-key
 	rlgen check -overrides limits.yaml ./...  what is wrong with the file, with line and column
 
 All of it is checked before any of it is used, and what held before holds on where something is wrong. Counts go on:
 those of a log whatever the rules are, those of the others for rules whose window they had before.
+
+Where the program computes rules (ratelimit.WithRules), those hold in place of an override's numbers; off, mode=
+and the other options hold as elsewhere. What is computed, neither list nor the file can say.
 `},
 	{"vet", `rlgen vet runs go vet with rlgen as its tool, which finds in each package what rlgen finds, and
 generated files that are missing or not of the source that stands there now: each carries a hash of
@@ -226,8 +231,9 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	    charge      "success" or "error"; absent where every call is charged
 	    mode        "shadow"; absent where the limit denies
 	    plan        absent where the limit is for everybody
-	    override    with -overrides: {"text": as the file has it, "directive": the line that holds then, absent
-	                where the limit is off, "at": file, line and column}; absent where nothing overrides it
+	    override    with -overrides: {"text": as it is written, "directive": the line that holds then, absent
+	                where the limit is off, "at": file, line and column, or the hash}; absent where nothing
+	                overrides it
 
 Fields may be added, and none will change its meaning.
 `},

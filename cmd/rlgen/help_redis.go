@@ -23,7 +23,9 @@ show. No message has a password in it.
 The limits are those of the code (-packages, default ./...), or of what "rlgen list -json" has printed of it
 (-limits limits.json) where there is no code. Tell what the program's limiter is made with: -ipv6-prefix,
 -hash-secret file, -colocated, -lock-prefix, and -overrides limits.yaml or -overrides redis, several times in
-the program's order. What ratelimit.WithRules computes is not known here: the numbers are those of the code.
+the program's order. The hash of overrides is rl:overrides, or that of -overrides-key, as redisoverride.WithKey
+has it: services that share a Redis want one each. What ratelimit.WithRules computes is not known here: the
+numbers are those of the code, and of overrides.
 
 grant takes back what was charged last, so that each rule has so much more left, and never more than all of
 it. A log forgets its newest permits, a sliding window those of its newest part, a fixed window those of the
@@ -36,7 +38,7 @@ do not ask back; they say how the limits stood before and stand now. -dry-run sa
 Exit status: 0 done, 1 not done, or by peek that a limit would deny a call now, 2 wrong usage.
 
 The Redis user needs what the limiter's does, +type +pttl +memory|usage for keys, and for override
-+hgetall +hset +hdel +publish &rl:overrides.
++hgetall +hset +hdel +publish &rl:overrides, which is called as the hash is.
 
 -json prints an array; durations are Go durations, absent where they are zero:
 
@@ -47,4 +49,6 @@ The Redis user needs what the limiter's does, +type +pttl +memory|usage for keys
 	reset, grant, ban, unban
 	          done, dryRun, method, id, limit, key, before and after, as peek has limits
 	override  name, text, limits: method, directive (absent where it is off)
+	override set, remove
+	          done, dryRun, name, before and after: the texts
 `

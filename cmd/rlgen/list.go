@@ -61,7 +61,7 @@ type ruleJSON struct {
 
 // list prints every limited method.
 func (c *command) list(ctx context.Context, args []string) int {
-	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [-overrides file] [flags] [packages]")
+	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [-overrides file|redis] [flags] [packages]")
 	f.BoolVar(&f.json, "json", false, "print a JSON array, as rlgen help list says")
 	markdown := f.Bool("markdown", false, "print Markdown, a table for each package")
 	overrides := f.withOverrides("print beside each limit what a `file` of overrides makes of it")
@@ -77,9 +77,9 @@ func (c *command) list(ctx context.Context, args []string) int {
 	if r == nil {
 		return code
 	}
-	overridden, ok := c.resolve(*overrides, r.Methods)
-	if !ok {
-		return exitFindings
+	overridden, wrong := c.resolve(ctx, overrides, r.Methods)
+	if wrong != exitOK {
+		return wrong
 	}
 	methods := make([]methodJSON, 0, len(r.Methods))
 	for _, m := range r.Methods {
@@ -96,7 +96,7 @@ func (c *command) list(ctx context.Context, args []string) int {
 			return c.fail(err)
 		}
 	case *markdown:
-		c.printMarkdown(methods, *overrides != "")
+		c.printMarkdown(methods, len(overrides.from) > 0)
 	default:
 		c.printMethods(methods)
 	}

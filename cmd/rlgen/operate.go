@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,17 @@ type operating struct {
 	options                    live.Options
 }
 
+// redisFlags adds the flags that say which Redis is meant, and which hash of overrides in it.
+func redisFlags(f *flag.FlagSet, url, file, key *string) {
+	f.StringVar(url, "redis", "", "`URL` of a Redis without a password (default: that of "+live.Environment+")")
+	f.StringVar(file, "redis-file", "", "`file` with the URL of a Redis")
+	f.StringVar(key, "overrides-key", "", "`key` of the hash of overrides, as redisoverride.WithKey has it (default rl:overrides)")
+}
+
 // operate runs an operation, and says nothing of the Redis's passwords.
 func (c *command) operate(ctx context.Context, name string, args []string) int {
 	of := operations[name]
+	c = &command{stdout: plain{c.stdout}, stderr: plain{c.stderr}}
 	o := c.operateFlags(name, of)
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -68,24 +77,42 @@ func (c *command) operate(ctx context.Context, name string, args []string) int {
 	at, err := live.Find(o.redis, o.redisFile)
 	code := exitOK
 	if err == nil {
+		err = o.check()
+	}
+	if err == nil {
 		code, err = o.in(ctx, at, of)
 	}
 	if err != nil {
-		fmt.Fprintf(c.stderr, "rlgen: %s\n", at.Redact(strings.TrimPrefix(err.Error(), live.ErrArgument.Error()+": ")))
-		code = exitFindings
-		if errors.Is(err, live.ErrArgument) {
-			code = exitUsage
-		}
+		return c.failAt(at, err)
 	}
 	return code
+}
+
+// failAt prints an error without the passwords of an address, and returns the exit code.
+func (c *command) failAt(at live.Address, err error) int {
+	fmt.Fprintf(c.stderr, "rlgen: %s\n", at.Redact(strings.TrimPrefix(err.Error(), live.ErrArgument.Error()+": ")))
+	if errors.Is(err, live.ErrArgument) {
+		return exitUsage
+	}
+	return exitFindings
+}
+
+// check looks at the numbers of flags.
+func (o *operating) check() error {
+	switch bits := o.options.IPv6Prefix; {
+	case o.options.Timeout <= 0:
+		return argument("-timeout: found %v, want more than 0, such as 5s", o.options.Timeout)
+	case bits < 0 || bits > 128:
+		return argument("-ipv6-prefix: found %d, want 1 to 128 bits, as ratelimit.WithIPv6Prefix has them", bits)
+	}
+	return nil
 }
 
 func (c *command) operateFlags(name string, of operation) *operating {
 	o := &operating{command: c, FlagSet: flag.NewFlagSet("rlgen "+name, flag.ContinueOnError), synopsis: of.synopsis}
 	o.SetOutput(c.stderr)
-	o.StringVar(&o.redis, "redis", "", "`URL` of a Redis without a password (default: that of "+live.Environment+")")
-	o.StringVar(&o.redisFile, "redis-file", "", "`file` with the URL of a Redis")
-	o.DurationVar(&o.options.Timeout, "timeout", 5*time.Second, "how long one question to Redis may take")
+	redisFlags(o.FlagSet, &o.redis, &o.redisFile, &o.options.OverridesKey)
+	o.DurationVar(&o.options.Timeout, "timeout", live.DefaultTimeout, "how long one question to Redis may take")
 	o.StringVar(&o.packages, "packages", "./...", "`packages` of the code whose limits are meant, with spaces between them")
 	o.StringVar(&o.tags, "tags", "", "build `tags`, as go build takes them")
 	o.StringVar(&o.limitsFile, "limits", "", "`file` that rlgen list -json has printed, in place of the code")
@@ -122,18 +149,33 @@ func (o *operating) in(ctx context.Context, at live.Address, of operation) (int,
 	if err != nil || code != exitOK {
 		return code, err
 	}
-	if o.secretFile != "" {
-		secret, err := os.ReadFile(o.secretFile)
-		if err != nil {
-			return exitFindings, fmt.Errorf("-hash-secret: %w", err)
-		}
-		o.options.Secret = []byte(strings.TrimRight(string(secret), "\r\n"))
+	if o.options.Secret, err = o.secret(); err != nil {
+		return exitFindings, err
 	}
 	if o.session, err = live.Open(ctx, at, policies, o.options); err != nil {
 		return exitFindings, err
 	}
 	defer o.session.Close()
 	return of.run(o, ctx)
+}
+
+// minSecret is how many bytes the secret of ratelimit.WithHashIDs has at least.
+const minSecret = 16
+
+// secret reads the secret of ids; nil for none.
+func (o *operating) secret() ([]byte, error) {
+	if o.secretFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(o.secretFile)
+	if err != nil {
+		return nil, fmt.Errorf("-hash-secret: %w", err)
+	}
+	secret := bytes.TrimRight(text, "\r\n")
+	if len(secret) < minSecret {
+		return nil, argument("-hash-secret: found %d bytes in %s, want %d or more: the secret of ratelimit.WithHashIDs, and nothing else but a line end", len(secret), o.secretFile, minSecret)
+	}
+	return secret, nil
 }
 
 // policies are those of the code, or of a file. The code is not exitOK where findings have been printed.

@@ -239,7 +239,7 @@ func (o *operating) printHeld(h *heldJSON) {
 			fmt.Fprintf(o.stdout, "      %-12s and %d more\n", "", len(h.Leases)-i)
 			break
 		}
-		fmt.Fprintf(o.stdout, "      %-12s %d by %s, for %s unless it is renewed\n", "", l.Cost, l.ID, text(must(l.Left)))
+		fmt.Fprintf(o.stdout, "      %-12s %d by %s, for %s unless it is renewed\n", "", l.Cost, shown(l.ID), text(must(l.Left)))
 	}
 }
 

@@ -39,6 +39,8 @@ type operationsLab struct {
 //	redis server|password|limited|tls|cluster|sentinel   starts one, and has REDIS_URL lead to it
 //	call number method id                        calls a method of limits.json, as a program does; the calls may be denied
 //	hold method id                               begins a call that goes on until the script ends
+//	hset key field [value]                       sets a field of a hash, or removes it where there is no value; \n, \e, \a and \u009b are those characters
+//	harmless stdout|stderr ...                   fails if the last command has printed something that is no letter
 //	executed                                     fails if a server has searched for keys
 //	unspoiled file                               fails if a file holds the password
 func TestOperations(t *testing.T) {
@@ -82,6 +84,14 @@ func TestOperations(t *testing.T) {
 			},
 			"executed":  func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).searched(ts) },
 			"unspoiled": unspoiled,
+			"hset":      hset,
+			"harmless": func(ts *testscript.TestScript, _ bool, args []string) {
+				for _, file := range args {
+					if text := ts.ReadFile(file); strings.ContainsFunc(text, moves) {
+						ts.Fatalf("%s has more than letters in it: %q", file, text)
+					}
+				}
+			},
 		},
 	})
 }
@@ -118,6 +128,7 @@ func (lab *operationsLab) start(ts *testscript.TestScript, kind string) {
 		secure := redistest.StartTLS(lab.t)
 		lab.clients, url = []redis.UniversalClient{secure.Server.Client(lab.t)}, "rediss://"+secure.Addr()
 		ts.Setenv("AUTHORITY", secure.Authority)
+		ts.Setenv("PLAIN_ADDR", redistest.Start(lab.t).Addr())
 	case "cluster":
 		cluster := redistest.StartCluster(lab.t)
 		for _, master := range cluster.Masters {
@@ -133,6 +144,19 @@ func (lab *operationsLab) start(ts *testscript.TestScript, kind string) {
 	}
 	ts.Setenv("REDIS_URL", url)
 	ts.Setenv("REDIS_DEAD", "redis://:hunter2%2F%25@"+deadAddr(ts))
+}
+
+// hset changes a hash behind the commands' back.
+func hset(ts *testscript.TestScript, _ bool, args []string) {
+	for i, arg := range args {
+		args[i] = strings.NewReplacer(`\n`, "\n", `\e`, "\x1b", `\a`, "\a", `\u009b`, "\u009b").Replace(arg)
+	}
+	client := labOf(ts).clients[0]
+	if len(args) == 2 {
+		ts.Check(client.HDel(context.Background(), args[0], args[1]).Err())
+		return
+	}
+	ts.Check(client.HSet(context.Background(), args[0], args[1], args[2]).Err())
 }
 
 // permitted are the words of the lines that permit what the limiter and its locks send, and of the help, which names what is needed besides.

@@ -31,6 +31,7 @@ type change struct {
 	done, do string // as it is said
 	hint     string // what a limit needs for it
 	suits    func(l *rules.Limit) bool
+	fits     func(s *ratelimit.Standing) error // says what does not fit a limit that suits; nil where all does
 	to       func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error
 }
 
@@ -38,7 +39,7 @@ func isRate(l *rules.Limit) bool { return !l.Kind.Holds() }
 
 func (o *operating) reset(ctx context.Context) (int, error) {
 	return o.change(ctx, o.Args(), change{
-		"reset", "reset", "; a lock and a concurrency are not reset", isRate,
+		"reset", "reset", "; a lock and a concurrency are not reset", isRate, nil,
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Reset(ctx, id, limits...)
 		},
@@ -54,17 +55,30 @@ func (o *operating) grant(ctx context.Context) (int, error) {
 	return o.change(ctx, args, change{
 		fmt.Sprintf("granted %d", n), fmt.Sprintf("grant %d", n), "; a queue, a lock and a concurrency are granted nothing",
 		func(l *rules.Limit) bool { return isRate(l) && !l.Queues() },
+		func(s *ratelimit.Standing) error { return grantable(s, n) },
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Grant(ctx, id, n, limits...)
 		},
 	})
 }
 
+// grantable says why a limit cannot be granted n permits.
+func grantable(s *ratelimit.Standing, n int64) error {
+	most := int64(0)
+	for _, r := range s.Rules {
+		most = max(most, r.Capacity)
+	}
+	if n > most {
+		return argument("limit %q: found a grant of %d, want 1 to %d, which is all that it ever has; rlgen reset gives that back", s.Name, n, most)
+	}
+	return nil
+}
+
 func (o *operating) ban(ctx context.Context) (int, error) {
 	args, last := o.split()
-	d, err := time.ParseDuration(last)
-	if err != nil || d <= 0 {
-		return exitUsage, argument("found %q, want for how long to ban, behind the ids: rlgen ban Login ip=192.0.2.1 15m", last)
+	d, err := rules.ParseBan(last)
+	if err != nil {
+		return exitUsage, argument("for how long to ban: %w, behind the ids: rlgen ban Login ip=192.0.2.1 15m", err)
 	}
 	return o.banFor(ctx, args, d, "banned for "+last, "ban for "+last)
 }
@@ -76,7 +90,7 @@ func (o *operating) unban(ctx context.Context) (int, error) {
 func (o *operating) banFor(ctx context.Context, args []string, d time.Duration, done, do string) (int, error) {
 	return o.change(ctx, args, change{
 		done, do, "; a limit bans that has ban= and after= in its directive",
-		func(l *rules.Limit) bool { return isRate(l) && l.Ban > 0 },
+		func(l *rules.Limit) bool { return isRate(l) && l.Ban > 0 }, nil,
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Ban(ctx, id, d, limits...)
 		},
@@ -142,10 +156,17 @@ func (o *operating) subject(ctx context.Context, t target, i int, c change) (sub
 	if s.before, err = t.Peek(ctx, s.id, o.limits...); err != nil {
 		return s, wrong(err, t, s.name, "")
 	}
-	for _, standing := range s.before {
-		if c.suits(standing.Limit) {
-			s.limits = append(s.limits, standing.Name)
+	for i := range s.before {
+		standing := &s.before[i]
+		if !c.suits(standing.Limit) {
+			continue
 		}
+		if c.fits != nil {
+			if err := c.fits(standing); err != nil {
+				return s, err
+			}
+		}
+		s.limits = append(s.limits, standing.Name)
 	}
 	if len(s.limits) == 0 || len(o.limits) > 0 && len(s.limits) < len(s.before) {
 		return s, argument("no limit of %s by %s can do this%s", t.method, s.name, c.hint)
@@ -221,6 +242,15 @@ type overriddenJSON struct {
 	Directive string `json:"directive,omitempty"`
 }
 
+// overrodeJSON is what has been done to an entry of the hash; empty texts are none.
+type overrodeJSON struct {
+	Done   string `json:"done"`
+	DryRun bool   `json:"dryRun,omitempty"`
+	Name   string `json:"name"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
 // override shows the hash of overrides, or changes one entry of it.
 func (o *operating) override(ctx context.Context) (int, error) {
 	args := o.Args()
@@ -262,7 +292,7 @@ func (o *operating) listOverrides(ctx context.Context) (int, error) {
 		fmt.Fprintln(o.stdout, "no overrides in Redis")
 	default:
 		for _, e := range entries {
-			fmt.Fprintf(o.stdout, "%s: %s\n", e.Name, e.Text)
+			fmt.Fprintf(o.stdout, "%s: %s\n", shown(e.Name), shown(e.Text))
 		}
 	}
 	if fault != nil {
@@ -315,8 +345,9 @@ func (o *operating) removeOverride(ctx context.Context, name string) (int, error
 // printOverride prints what has been done to an entry of the hash; empty texts are none.
 func (o *operating) printOverride(done, name, before, after string) error {
 	if o.json {
-		return printJSON(o.stdout, map[string]any{"done": done, "dryRun": o.dry, "name": name, "before": before, "after": after})
+		return printJSON(o.stdout, []overrodeJSON{{done, o.dry, name, before, after}})
 	}
+	name, before, after = shown(name), shown(before), shown(after)
 	switch {
 	case before == "" && after == "":
 		fmt.Fprintf(o.stdout, "%s has no override in Redis\n", name)

@@ -1,13 +1,18 @@
 package live
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Environment is the variable that has the URL of Redis where nothing else does.
@@ -79,6 +84,20 @@ func (a Address) patient(seconds int) string {
 		text += sep + option + "=" + strconv.Itoa(seconds) + "s"
 	}
 	return text
+}
+
+// likely says what probably keeps the server from answering, which an error does not say by itself; "" where nothing is likely.
+func (a Address) likely(err error) string {
+	secure := strings.HasPrefix(a.url, "rediss")
+	var network net.Error
+	var header tls.RecordHeaderError
+	switch {
+	case secure && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() || errors.As(err, &header)):
+		return "; a server without TLS leaves a client with TLS (rediss://) waiting: is it to be redis:// there, or another port?"
+	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return "; a server with TLS hangs up on a client without: is it to be rediss:// there, or another port?"
+	}
+	return ""
 }
 
 // Redact returns a text without the address's passwords.

@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
-	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/redisurl"
 	"github.com/rlgen/rlgen/rules"
-	"github.com/rlgen/rlgen/rules/overridefile"
 )
 
 // Options are those of the limiter in the program whose counts are meant.
@@ -32,6 +29,8 @@ type Options struct {
 	LockPrefix string
 	// Overrides are where overrides are, a later one in place of earlier ones: the paths of files, or [HashOfOverrides].
 	Overrides []string
+	// OverridesKey is that of redisoverride.WithKey; empty for its default.
+	OverridesKey string
 	// Timeout is how long one question to Redis may take.
 	Timeout time.Duration
 }
@@ -55,31 +54,36 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // Open connects to a Redis, and prepares the limits of policies as their program does. Close ends it.
 func Open(ctx context.Context, at Address, policies []*rules.Policy, o Options) (*Session, error) {
-	redis.SetLogger(silent{})
-	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	client, err := redisurl.Open(at.patient(max(1, int(o.Timeout/time.Second))))
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	client, err := reach(ctx, at, o.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{client: client, policies: policies, options: o}
-	if err = s.reach(ctx); err == nil {
-		err = s.prepare(ctx)
-	}
-	if err != nil {
+	if err = s.prepare(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// reach finds out whether Redis answers, which says more of why it does not than what decides limits and tries again.
-func (s *Session) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("the Redis cannot be asked: %w", err)
+// DefaultTimeout is how long one question to Redis may take unless [Options] say otherwise.
+const DefaultTimeout = 5 * time.Second
+
+// reach connects to a Redis, and finds out whether it answers, which says more of why it does not than what decides limits and tries again.
+func reach(ctx context.Context, at Address, timeout time.Duration) (redis.UniversalClient, error) {
+	redis.SetLogger(silent{})
+	client, err := redisurl.Open(at.patient(max(1, int(timeout/time.Second))))
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("the Redis cannot be asked: %w%s", err, at.likely(err))
+	}
+	return client, nil
 }
 
 // Close lets go of the connections.
@@ -136,14 +140,9 @@ func (s *Session) override(ctx context.Context) error {
 
 func (s *Session) layer(ctx context.Context, from string) ([]rules.Override, error) {
 	if from == HashOfOverrides {
-		layer, _, err := redisoverride.New(s.client).Read(ctx, "")
-		return layer, err
+		return readHash(ctx, s.client, s.hash())
 	}
-	text, err := os.ReadFile(from)
-	if err != nil {
-		return nil, fmt.Errorf("-overrides: %w", err)
-	}
-	return overridefile.Parse(from, text)
+	return ReadFile(from)
 }
 
 // Policies are those that the session was opened with, not to be changed.
