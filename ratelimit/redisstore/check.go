@@ -26,8 +26,11 @@ var checkLua string
 
 var _ store.Checker = (*Store)(nil)
 
-// checkTime is how long a check may last, where its context does not end it before.
+// checkTime is how long a check may last, if a call may not last longer, where its context does not end it before.
 const checkTime = 2 * time.Second
+
+// patience is how long a check of the store may last.
+func (s *Store) patience() time.Duration { return max(checkTime, s.budget) }
 
 // Check finds out, before the first call, what would make calls of requests fail, or hurt them: permissions that the
 // Redis user lacks, keys that another program uses, a client that does not suit the server, options of the client, a server
@@ -36,9 +39,9 @@ const checkTime = 2 * time.Second
 // of them, names these.
 //
 // Of the keys of requests it charges none. Under the prefix of each it charges a key of its own, such as
-// "rl:check", and gives that back. It lasts two seconds at most.
+// "rl:check", and gives that back. It lasts two seconds at most, or the budget if that is longer.
 func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Finding, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, checkTime, rediscall.ErrBudget)
+	limited, cancel := context.WithTimeoutCause(ctx, s.patience(), rediscall.ErrBudget)
 	defer cancel()
 	c := &check{store: s.patient(), budget: s.budget, keys: probes(requests)}
 	c.options()
@@ -77,7 +80,7 @@ func (c *check) fail(err error) bool { return c.failAt("", err) }
 // patient is the store for a check: one that waits as long as the check does, and counts nothing that fails.
 func (s *Store) patient() *Store {
 	patient := *s
-	patient.budget, patient.lane = checkTime, nil
+	patient.budget, patient.lane = s.patience(), nil
 	patient.reckon()
 	return &patient
 }
@@ -129,34 +132,66 @@ func (c *check) run(ctx context.Context, requests []store.Request) {
 	}
 }
 
+// timeouts are those of a client's options; those that are zero are go-redis's own, which nobody has chosen.
+type timeouts struct {
+	read, write, dial time.Duration
+	heeds             bool // the ends of contexts
+}
+
 // options looks at those of the client.
 func (c *check) options() {
-	var read time.Duration
+	var times timeouts
 	var dials int
-	var heeds bool // the ends of contexts
 	switch client := c.store.client.(type) {
-	case *redis.Client:
+	case ofOneServer:
 		o := client.Options()
-		read, dials, heeds = o.ReadTimeout, o.DialerRetries, o.ContextTimeoutEnabled
+		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
+		times.read, times.write = cmp.Or(times.read, -1), cmp.Or(times.write, -1) // the client has put its own in place of zero, and zero in place of none
 	case *redis.Ring:
 		o := client.Options()
-		read, dials, heeds = cmp.Or(o.ReadTimeout, time.Second), o.DialerRetries, o.ContextTimeoutEnabled // 0 is go-redis's own, which nobody chose
+		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
 	case *redis.ClusterClient:
 		o := client.Options()
-		read, dials, heeds = o.ReadTimeout, o.DialerRetries, o.ContextTimeoutEnabled
+		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
+		times.read, times.write = cmp.Or(times.read, -1), cmp.Or(times.write, -1)
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			c.find(slog.LevelWarn, "the client's ReadOnly, RouteByLatency or RouteRandomly is set: "+
 				"decisions go to masters all the same, and the client needs further permissions for it: make a client of its own without them")
 		}
+		if o.MaxRedirects == 0 {
+			c.find(slog.LevelWarn, "the client's MaxRedirects is none: calls of slots that move are decided without the server: leave it out")
+		}
 	default:
+		c.find(slog.LevelWarn, "the client is a %T, of which it is not known whether all keys are at one server: "+
+			"each limit of a call is asked for by itself: give the store the client that is in it, or embed a *redis.Client if it is one", client)
 		return
 	}
-	if !heeds && (read <= 0 || read > 10*c.budget) {
-		c.find(slog.LevelInfo, "the client's ReadTimeout is %s, where a call may last %v: "+
-			"while the server does not answer, calls that have ended keep their connections for so long: set it to about %v", timeout(read), c.budget, 2*c.budget)
-	}
+	c.times(times)
 	if dials > 1 {
 		c.find(slog.LevelInfo, "the client's DialerRetries is %d: while the server is down, calls wait for their budget: set it to 1", dials)
+	}
+}
+
+// times compares the client's timeouts with the budget.
+func (c *check) times(of timeouts) {
+	var long []string
+	most := 10 * c.budget
+	if outlasts := of.read < 0 || of.read > most; outlasts && !of.heeds {
+		long = append(long, "ReadTimeout is "+timeout(of.read))
+	}
+	if outlasts := of.write < 0 || of.write > most; outlasts && !of.heeds {
+		long = append(long, "WriteTimeout is "+timeout(of.write))
+	}
+	if of.dial > most {
+		long = append(long, "DialTimeout is "+timeout(of.dial))
+	}
+	if len(long) > 0 {
+		c.find(slog.LevelInfo, "the client's ReadTimeout, WriteTimeout or DialTimeout is long for calls that may last %v (%s): "+
+			"while the server does not answer, calls that have ended keep their connections for so long: set about %v", c.budget, strings.Join(long, ", "), 2*c.budget)
+	}
+	if of.read > 0 && of.read < c.budget {
+		c.find(slog.LevelWarn, "the client's ReadTimeout is %v, where a call may last %v: calls end with it, and may have been charged: "+
+			"raise it (read_timeout in a URL), or lower redisstore.WithBudget", of.read, c.budget)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // sensible are options of a client that suit the budget of [newStore].
-func sensible(o *redis.Options) { o.ReadTimeout, o.DialerRetries = 5*time.Second, 1 }
+func sensible(o *redis.Options) { o.ReadTimeout, o.DialerRetries = 20*time.Second, 1 }
 
 // checked fails the test unless a check finds what wants say, each a part of one finding, and nothing else.
 func checked(t *testing.T, s *redisstore.Store, requests []store.Request, wants ...string) {
@@ -66,14 +66,118 @@ func TestCheckFindsNothing(t *testing.T) {
 	}
 }
 
+// TestCheckOfTimeouts holds that timeouts which do not suit the budget are told: those that outlast it by far, and one that ends calls before it.
+func TestCheckOfTimeouts(t *testing.T) {
+	addr := redistest.Standalone(t).Addr()
+	suitable := redis.Options{Addr: addr, ReadTimeout: 200 * time.Millisecond, DialTimeout: time.Second, DialerRetries: 1}
+	for _, test := range []struct {
+		name   string
+		set    func(*redis.Options)
+		budget time.Duration
+		wants  []string
+	}{
+		{"suitable", func(*redis.Options) {}, 100 * time.Millisecond, nil},
+		{"a second", func(o *redis.Options) { o.ReadTimeout = time.Second }, 100 * time.Millisecond, nil},
+		{"go-redis's own", func(o *redis.Options) { *o = redis.Options{Addr: addr} }, 100 * time.Millisecond,
+			[]string{"(ReadTimeout is 5s, WriteTimeout is 5s, DialTimeout is 5s)", "DialerRetries is 5"}},
+		{"none", func(o *redis.Options) { o.ReadTimeout, o.WriteTimeout = -1, time.Second }, 100 * time.Millisecond, []string{"(ReadTimeout is none)"}},
+		{"write", func(o *redis.Options) { o.WriteTimeout = time.Hour }, 100 * time.Millisecond, []string{"(WriteTimeout is 1h0m0s)"}},
+		{"dial", func(o *redis.Options) { o.DialTimeout = time.Hour }, 100 * time.Millisecond, []string{"(DialTimeout is 1h0m0s)"}},
+		{"a context that is heeded ends reading and writing, and no dial", func(o *redis.Options) {
+			o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled = time.Hour, time.Hour, time.Hour, true
+		}, 100 * time.Millisecond, []string{"(DialTimeout is 1h0m0s)"}},
+		{"shorter than the budget", func(*redis.Options) {}, 3 * time.Second, []string{"ReadTimeout is 200ms, where a call may last 3s: calls end with it"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := suitable
+			test.set(&o)
+			client := redis.NewClient(&o)
+			t.Cleanup(func() { client.Close() })
+			s, err := redisstore.New(client, redisstore.WithBudget(test.budget))
+			if err != nil {
+				t.Fatal(err)
+			}
+			findings, _ := s.Check(context.Background(), nil) // which a busy machine may not let the server answer in time
+			var found []string
+			for _, f := range findings {
+				if strings.Contains(f.Text, "Timeout") || strings.Contains(f.Text, "Dialer") {
+					found = append(found, f.Text)
+				}
+			}
+			if len(found) != len(test.wants) {
+				t.Fatalf("Check has found %q, want %q", found, test.wants)
+			}
+			for i, want := range test.wants {
+				if !strings.Contains(found[i], want) {
+					t.Errorf("Check has found %q, want %q in it", found[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckOfTimeoutsOfManyServers holds that the options of a Cluster's client and of a Ring are looked at as well.
+func TestCheckOfTimeoutsOfManyServers(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"one": redistest.Standalone(t).Addr()}, DialerRetries: 1, ReadTimeout: time.Second, WriteTimeout: time.Hour, DialTimeout: time.Hour,
+	})
+	t.Cleanup(func() { ring.Close() })
+	checked(t, newStore(t, ring), nil, "(WriteTimeout is 1h0m0s, DialTimeout is 1h0m0s)", "ReadTimeout is 1s, where a call may last 10s")
+	cluster := redistest.NewCluster(t).Client(t, suits, func(o *redis.ClusterOptions) { o.ReadTimeout, o.WriteTimeout = 5*time.Second, time.Hour })
+	checked(t, newStore(t, cluster), nil, "(WriteTimeout is 1h0m0s)", "ReadTimeout is 5s, where a call may last 10s")
+}
+
+// suits are options of a Cluster's client that suit the budget of [newStore].
+func suits(o *redis.ClusterOptions) { o.ReadTimeout, o.DialerRetries = 20*time.Second, 1 }
+
 func TestCheckOfOptions(t *testing.T) {
 	server := redistest.Standalone(t)
-	checked(t, newStore(t, server.Client(t), redisstore.WithBudget(100*time.Millisecond)), nil, "ReadTimeout is 5s", "DialerRetries is 5")
-	checked(t, newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.ReadTimeout = -1 })), nil, "ReadTimeout is none")
+	checked(t, newStore(t, server.Client(t, sensible, func(o *redis.Options) { o.DialerRetries = 5 })), nil, "DialerRetries is 5")
 	heeding := func(o *redis.Options) { o.ReadTimeout, o.ContextTimeoutEnabled = time.Hour, true }
 	checked(t, newStore(t, server.Client(t, sensible, heeding)), nil) // its calls end with their contexts, and their connections with them
-	cluster := redistest.NewCluster(t).Client(t, func(o *redis.ClusterOptions) { o.RouteRandomly = true })
-	checked(t, newStore(t, cluster), nil, "RouteRandomly is set", "DialerRetries is 5")
+	cluster := redistest.NewCluster(t)
+	checked(t, newStore(t, cluster.Client(t, suits)), nil)
+	checked(t, newStore(t, cluster.Client(t, suits, func(o *redis.ClusterOptions) { o.RouteRandomly = true })), nil, "RouteRandomly is set")
+	checked(t, newStore(t, cluster.Client(t, suits, func(o *redis.ClusterOptions) { o.MaxRedirects = -1 })), nil, "MaxRedirects is none")
+	checked(t, newStore(t, another{server.Client(t)}), nil, "the client is a redisstore_test.another")
+	checked(t, newStore(t, &embedding{server.Client(t, sensible)}), nil)
+}
+
+// embedding is a client that a program has made itself of one of go-redis's.
+type embedding struct{ *redis.Client }
+
+// TestCheckOfSlotsThatAreGiven holds that a client which spreads slots over servers that are no Cluster, as the program says, suits them.
+func TestCheckOfSlotsThatAreGiven(t *testing.T) {
+	one, two := redistest.Standalone(t), redistest.Start(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ReadTimeout: 20 * time.Second, DialerRetries: 1,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: one.Addr()}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: two.Addr()}}},
+			}, nil
+		},
+	})
+	t.Cleanup(func() { client.Close() })
+	s, p := newStore(t, client), redistest.Prefix(t)
+	checked(t, s, []store.Request{request(p+"a", 10, 1)})
+	take(t, s, request(p+"a", 10, 1), request(p+"b", 10, 1), request(p+"c", 10, 1))
+	if out := take(t, s, request(p+"a", 10, 1), request(p+"b", 1, 1)); out.Allowed {
+		t.Error("a call is allowed by a limit that is used up")
+	}
+	if out := take(t, s, request(p+"a", 10, 0)); out.Rules[0].Remaining != 9 {
+		t.Errorf("%d of 10 remaining after one call that was allowed, want 9", out.Rules[0].Remaining)
+	}
+}
+
+// TestSentinelsGiveSlots holds what tells the check that a Cluster's client over Sentinel's servers is given its slots. Such a client is not run
+// here, for go-redis leaves it a goroutine when it is closed.
+func TestSentinelsGiveSlots(t *testing.T) {
+	client := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: []string{"127.0.0.1:1"}})
+	defer client.Close()
+	if client.Options().ClusterSlots == nil {
+		t.Error("redis.NewFailoverClusterClient has no ClusterSlots, want what the check knows such a client by")
+	}
 }
 
 func TestCheckOfServers(t *testing.T) {
@@ -86,8 +190,8 @@ func TestCheckOfServers(t *testing.T) {
 	clustered := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Standalone(t).Addr()}})
 	t.Cleanup(func() { clustered.Close() })
 	checkRefuses(t, newStore(t, clustered), nil, "redis.NewClient")
-	checked(t, newStore(t, cluster.Client(t)), nil, "DialerRetries is 5")
-	checked(t, newStore(t, sentinel.Client(t)), nil, "DialerRetries is 5")
+	checked(t, newStore(t, cluster.Client(t, suits)), nil)
+	checked(t, newStore(t, sentinel.Client(t, func(o *redis.FailoverOptions) { o.ReadTimeout, o.DialerRetries = 20*time.Second, 1 })), nil)
 	ring := redis.NewRing(&redis.RingOptions{DialerRetries: 1, Addrs: map[string]string{
 		"one": redistest.Standalone(t).Addr(), "two": sentinel.Master.Addr(),
 	}})
@@ -277,7 +381,7 @@ func TestCheckOfAServerThatEvicts(t *testing.T) {
 
 func TestCheckOfAFarServer(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Standalone(t).Addr())
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1, ReadTimeout: time.Second})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1, ReadTimeout: time.Second, DialTimeout: time.Second})
 	t.Cleanup(func() { client.Close() })
 	proxy.Delay(80 * time.Millisecond)
 	checked(t, newStore(t, client, redisstore.WithBudget(100*time.Millisecond)), nil, "WithBudget")

@@ -46,7 +46,7 @@ func TestHostileOptions(t *testing.T) {
 	for _, test := range hostileOptions {
 		t.Run(test.name, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Standalone(t).Addr())
-			o := &redis.Options{Addr: proxy.Addr(), ReadTimeout: 5 * time.Second, DialerRetries: 1}
+			o := &redis.Options{Addr: proxy.Addr(), ReadTimeout: 20 * time.Second, DialerRetries: 1}
 			test.set(o)
 			client := redis.NewClient(o)
 			t.Cleanup(func() { client.Close() })

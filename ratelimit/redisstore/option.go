@@ -17,7 +17,7 @@ const DefaultBudget = 100 * time.Millisecond
 
 // WithBudget sets how long one Take, or one GiveBack, may last; it is longer than zero. The default is
 // [DefaultBudget]. Lower it where callers would rather go on without the store than wait, raise it where the store is far away. The
-// context's deadline, where it is earlier, ends the call too.
+// context's deadline, where it is earlier, ends the call too, and so does the client's ReadTimeout: [Store.Check] says so where that is shorter.
 func WithBudget(d time.Duration) Option {
 	return optionFunc(func(s *Store) error {
 		if d <= 0 {

@@ -79,7 +79,7 @@ func cutLast(text string) (what, mend string) {
 	return text, ""
 }
 
-var verb = regexp.MustCompile(`%[a-z]`)
+var verb = regexp.MustCompile(`%[a-zA-Z]`)
 
 // said is the text of an expression, with dots where something else comes in.
 func said(e ast.Expr) string {

@@ -19,7 +19,7 @@ func TestSecure(t *testing.T) {
 		config := secure.Config.Clone()
 		change(config)
 		client := redis.NewClient(&redis.Options{
-			Addr: secure.Addr(), TLSConfig: config, Protocol: protocol, DialerRetries: 1, ReadTimeout: 5 * time.Second,
+			Addr: secure.Addr(), TLSConfig: config, Protocol: protocol, DialerRetries: 1, ReadTimeout: 20 * time.Second,
 		})
 		t.Cleanup(func() { client.Close() })
 		return client

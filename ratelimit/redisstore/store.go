@@ -36,6 +36,9 @@ var _ store.Remote = (*Store)(nil)
 func (s *Store) Remote() {}
 
 // New returns a store that asks client. It sends nothing.
+//
+// Of a client that is none of go-redis's, nor embeds a *redis.Client, it is not known whether all keys are at one server: each key is then
+// asked for by itself, as on a Ring, which is right of any client and costs a script for each limit of a call.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
 		client: client,
@@ -49,9 +52,10 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	s.reckon()
 	switch client.(type) {
+	case ofOneServer:
 	case *redis.ClusterClient:
 		s.group = func(key string, _ int) int { return slot(key) }
-	case *redis.Ring:
+	default: // a Ring, or what may be one
 		s.group = func(_ string, i int) int { return i }
 	}
 	for _, o := range opts {
@@ -64,6 +68,9 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	return s, nil
 }
+
+// ofOneServer is a client that asks one server at a time: a *redis.Client, or what embeds one.
+type ofOneServer interface{ Options() *redis.Options }
 
 // reckon begins to take note of how the servers do.
 func (s *Store) reckon() {

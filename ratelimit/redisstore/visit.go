@@ -72,13 +72,12 @@ func (v visit) hello(ctx context.Context, node doer) error {
 		return err
 	}
 	is := fields(reply)
-	_, cluster := v.store.client.(*redis.ClusterClient)
 	switch mode := is["mode"]; {
 	case mode == "sentinel":
 		v.refuse("the server is a Sentinel", "make the client with redis.NewFailoverClient, or give it the master's address")
 	case mode == "cluster" && v.isPlain():
 		v.refuse("the server is a node of a Redis Cluster", "make the client with redis.NewClusterClient")
-	case mode == "standalone" && cluster:
+	case mode == "standalone" && v.finds():
 		v.refuse("the server is no Redis Cluster", "make the client with redis.NewClient")
 	}
 	if is["role"] == "replica" || is["role"] == "slave" {
@@ -93,8 +92,15 @@ func (v visit) hello(ctx context.Context, node doer) error {
 
 // isPlain says whether the client knows of one server alone.
 func (v visit) isPlain() bool {
-	_, plain := v.store.client.(*redis.Client)
+	_, plain := v.store.client.(ofOneServer)
 	return plain
+}
+
+// finds says whether the client asks the servers which of them has which slot. One that is told by the program, or by Sentinels
+// (redis.NewFailoverClusterClient), spreads the slots over servers that are no Cluster.
+func (v visit) finds() bool {
+	cluster, ok := v.store.client.(*redis.ClusterClient)
+	return ok && cluster.Options().ClusterSlots == nil
 }
 
 // fields are those of a HELLO's reply, which are texts.

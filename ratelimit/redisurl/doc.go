@@ -10,8 +10,8 @@
 // form takes the options that go-redis takes, such as read_timeout=300ms and pool_size=20.
 //
 // What a URL does not say is set as suits a limiter, whose calls end within a budget and then do without Redis: a dial
-// is tried once and lasts a second at most, and a reply is waited for 200 ms. Other uses of the same Redis want a client of their
-// own.
+// is tried once and lasts a second at most, and a reply is waited for 200 ms. Who gives calls a longer budget than that, with redisstore.WithBudget,
+// says read_timeout= as well: calls end with it. Other uses of the same Redis want a client of their own.
 //
 // A URL names its hosts: one without, which is mostly one that was put together from variables that are not set, is refused, where go-redis
 // takes localhost. IPv6 addresses stand in brackets.
