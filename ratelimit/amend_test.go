@@ -27,6 +27,40 @@ func attempt(ip, user string) context.Context {
 	return ratelimit.WithUser(ratelimit.WithIP(context.Background(), netip.MustParseAddr(ip)), user)
 }
 
+// A ban that ends before the rule has room is not what keeps the caller out for as long as the error says, and is not said to be.
+func TestBanThatEndsFirst(t *testing.T) {
+	clock := newClock()
+	limiter, err := ratelimit.New(memstore.New(memstore.WithClock(clock.Now)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := limiter.Prepare(&login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, ip := attempt("192.0.2.1", "alice"), ratelimit.ID{Kind: rules.IP, Text: "192.0.2.1"}
+	for range 5 {
+		if _, err := guard.Take(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ban := range []time.Duration{time.Minute, 15 * time.Minute} {
+		if err := guard.Ban(ctx, ip, ban); err != nil {
+			t.Fatal(err)
+		}
+		want := `accounts.Accounts Login: rate limit exceeded: limit "Login/ip" allows 5,15m, retry after 15m0s`
+		if ban == 15*time.Minute {
+			want += "; it was exceeded too often, and denies everything until then"
+		}
+		if _, err := guard.Take(ctx); err == nil || err.Error() != want {
+			t.Errorf("banned for %v: %v, want %s", ban, err, want)
+		}
+	}
+	if d, _, err := guard.Decide(ctx); err != nil || d.Limits[0].Banned != 15*time.Minute {
+		t.Errorf("Decide = %+v, %v, want it to tell of the ban", d, err)
+	}
+}
+
 // Who is denied too often is banned, for longer than the window, however little else it asks; lifted or reset, it is let in.
 func TestBan(t *testing.T) {
 	clock := newClock()

@@ -59,6 +59,9 @@ type LimitDecision struct {
 	Rules []RuleDecision
 }
 
+// bars says whether a ban is what denies for so long, and not a rule that has no room for longer.
+func (l *LimitDecision) bars(wait time.Duration) bool { return l.Banned > 0 && l.Banned >= wait }
+
 // RuleDecision is what one rule said.
 type RuleDecision struct {
 	// Rule is the rule as it was applied: where this process decided alone, its share of the count.

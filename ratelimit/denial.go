@@ -164,12 +164,13 @@ func explainExceeded(e *ExceededError) []slog.Attr {
 // explainShadow says why a shadow would deny a call.
 func explainShadow(p *rules.Policy, l *LimitDecision) (by deniedBy, attrs []slog.Attr) {
 	by = deniedBy{p.Type, p.Method, p.Name(l.Index)}
-	says := ExceededError{Kind: p.Limits[l.Index].Kind, Rule: rules.Rule{Count: p.Limits[l.Index].Count}, Banned: l.Banned > 0}
+	says := ExceededError{Kind: p.Limits[l.Index].Kind, Rule: rules.Rule{Count: p.Limits[l.Index].Count}}
 	for i := range l.Rules {
 		if r := &l.Rules[i]; r.RetryAfter > says.RetryAfter {
 			says.Rule, says.RetryAfter = r.Rule, r.RetryAfter
 		}
 	}
+	says.Banned = l.bars(says.RetryAfter)
 	return by, append([]slog.Attr{slog.String("mode", l.Mode.String())}, explainExceeded(&says)...)
 }
 

@@ -43,7 +43,8 @@ type ExceededError struct {
 	// concurrency or a lock denies, it is when to ask again: when the lease that is in the way ends, and in a second at most,
 	// since nobody knows when its holder lets go.
 	RetryAfter time.Duration
-	// Banned says that the limit denies everything for RetryAfter, because it has been exceeded too often.
+	// Banned says that the limit denies everything for RetryAfter, because it has been exceeded too often. A ban that ends before the rule has room is not what
+	// the error is about, and has it false.
 	Banned bool
 	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets.
 	Crowded bool

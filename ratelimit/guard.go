@@ -92,7 +92,7 @@ func (g *Guard) denied(d *Decision) error {
 		Kind:       g.policy.Limits[limit].Kind,
 		Rule:       worst.Rule,
 		RetryAfter: worst.RetryAfter,
-		Banned:     d.Limits[i].Banned > 0,
+		Banned:     d.Limits[i].bars(worst.RetryAfter),
 		Crowded:    d.Crowded,
 	}
 }

@@ -31,7 +31,7 @@ func ExampleParse_errors() {
 	}
 	// Output:
 	// orders.go:7:22: rule "10,1sec" has the unknown unit "sec", want ms, s, m, h, d or w; write "10,1s"
-	// orders.go:7:27: unknown option "onfial", want algo, burst, start, refill, segments, per, by, cost, when, name, bucket, prefix, missing, onfail, charge, deny, lease, wait, ban, after, prefetch, mode or plan; did you mean "onfail"?
+	// orders.go:7:27: unknown option "onfial", want one that "rlgen help options" has; did you mean "onfail"?
 }
 
 func ExampleMatch() {

@@ -41,6 +41,15 @@ func (p Place) String() string {
 // off is the text of an override that switches a limit off.
 const off = "off"
 
+// meansOff says whether a text was probably meant to be off: what YAML has for it, too.
+func meansOff(text string) bool {
+	switch strings.ToLower(text) {
+	case off, "false", "no", "none", "disabled":
+		return true
+	}
+	return false
+}
+
 // overridable are the options that overrides may change. The others say what is counted, where, or what generated code does.
 var overridable = []string{"burst", "missing", "onfail", "wait", "mode"}
 
@@ -157,6 +166,10 @@ func (r *resolution) change(o *Overridden) {
 		if o.Off[i] = strings.TrimSpace(by.Text) == off; o.Off[i] {
 			continue
 		}
+		if found := strings.TrimSpace(by.Text); meansOff(found) {
+			r.failf(by.At, "limit %q: found %q, want off in small letters, with which every call passes the limit", by.Name, found)
+			continue
+		}
 		override, errs := overridden(*l, by.Text)
 		for _, err := range errs {
 			r.failf(by.At.behind(err.Column), "limit %q: %s", by.Name, err.Msg)
@@ -253,7 +266,9 @@ func (p *line) override(l Limit) {
 		case f.name == "":
 			i += p.stray(p.fields[i:])
 			continue
-		case exists && !slices.Contains(overridable, f.name):
+		case !exists:
+			p.failf(f.at, "unknown option %q, want %s%s%s", f.name, p.known.form.before(), overridableText(), didYouMean(f.name, optionNames))
+		case !slices.Contains(overridable, f.name):
 			p.failf(f.at, "found option %s, which no override can change, want %s%s; change the directive in the code", f.name, p.known.form.before(), overridableText())
 		default:
 			p.parseOption(f)

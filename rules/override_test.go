@@ -68,7 +68,12 @@ carts.Carts.Drop: global 5,1s name=Drop bucket=shared`},
 		{"too many", "Create/user: 20000,1s", `limits.yaml:1:14: limit "Create/user": rule "20000,1s" has a count that is too large for sliding-log, want 1 to 10000; write algo=compact-log, sliding-window, fixed-window, token-bucket, leaky-bucket or gcra`},
 		{"the algorithm", "Create/user: 20,1s algo=gcra", `limits.yaml:1:20: limit "Create/user": found option algo, which no override can change, want rules as count,window and then the options burst, missing, onfail, wait or mode; change the directive in the code`},
 		{"an expression", "Find/key/free: by=x", `limits.yaml:1:16: limit "Find/key/free": found option by, which no override can change, want rules as count,window and then the options burst, missing, onfail, wait or mode; change the directive in the code`},
-		{"an unknown option", "Create/user: mod=shadow", `limits.yaml:1:14: limit "Create/user": unknown option "mod", want algo, burst, start, refill, segments, per, by, cost, when, name, bucket, prefix, missing, onfail, charge, deny, lease, wait, ban, after, prefetch, mode or plan; did you mean "mode"?`},
+		{"an unknown option", "Create/user: mod=shadow", `limits.yaml:1:14: limit "Create/user": unknown option "mod", want rules as count,window and then the options burst, missing, onfail, wait or mode; did you mean "mode"?`},
+		{"off in capitals", "Create/user: OFF", `limits.yaml:1:14: limit "Create/user": found "OFF", want off in small letters, with which every call passes the limit`},
+		{"off as YAML has it", "Create/user:  Off\nFind/key/free: no\nflight: false", `
+limits.yaml:1:14: limit "Create/user": found "Off", want off in small letters, with which every call passes the limit
+limits.yaml:2:16: limit "Find/key/free": found "no", want off in small letters, with which every call passes the limit
+limits.yaml:3:9: limit "flight": found "false", want off in small letters, with which every call passes the limit`},
 		{"a burst of a log", "Create/user: 20,1s burst=5", `limits.yaml:1:26: limit "Create/user": found option burst on a limit of algo=sliding-log, want it with algo=token-bucket, leaky-bucket or gcra only`},
 		{"rules of what is in flight", "flight: 20,1s", `limits.yaml:1:9: limit "flight": found rule "20,1s" on concurrency, which counts calls in flight and has no window, want the number of calls that may be in flight, 1 to 1000000; write "//ratelimit:concurrency 20"`},
 		{"a queue of a bucket", "Mail/global: wait=5s", `limits.yaml:1:19: limit "Mail/global": found option wait on a leaky-bucket without one, which it would make a queue, and a queue cannot read what the bucket has counted; change the directive in the code`},

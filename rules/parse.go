@@ -340,7 +340,7 @@ func (p *line) parseOption(f field) {
 	o, ok := findOption(f.name)
 	switch {
 	case !ok:
-		p.failf(f.at, "unknown option %q, want %s%s", f.name, list(optionNames), didYouMean(f.name, optionNames))
+		p.failf(f.at, "unknown option %q, want one that \"rlgen help options\" has%s", f.name, didYouMean(f.name, optionNames))
 		return
 	case !o.suit(p.known.name):
 		p.failf(f.at, "%s", unsuited(o, p.known.name))

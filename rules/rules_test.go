@@ -69,7 +69,7 @@ func TestParseNoDirective(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	_, err := Parse("//ratelimit:global onfial=open 10,1s by=a")
-	const want = `column 20: unknown option "onfial", want algo, burst, start, refill, segments, per, by, cost, when, name, bucket, prefix, missing, onfail, charge, deny, lease, wait, ban, after, prefetch, mode or plan; did you mean "onfail"?
+	const want = `column 20: unknown option "onfial", want one that "rlgen help options" has; did you mean "onfail"?
 column 32: found rule "10,1s" behind an option, want the rules first; write "//ratelimit:global 10,1s …"
 column 38: found option by on global, want it on ip, user, key, concurrency or lock only`
 	if err == nil || err.Error() != want {

@@ -27,7 +27,11 @@ func WithUserFunc(f func(context.Context) string) Option {
 
 // WithClientAddr makes the interceptor take the client's address from where source says, for programs that proxies stand before.
 // The default is [clientaddr.RemoteAddr]: the address of the peer.
+// It panics if source is nil.
 func WithClientAddr(source clientaddr.Source) Option {
+	if source == nil {
+		panic("connectlimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()")
+	}
 	return optionFunc(func(i *interceptor) { i.addr = source })
 }
 

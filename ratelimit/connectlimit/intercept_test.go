@@ -170,3 +170,14 @@ type clientRequest struct {
 }
 
 func (clientRequest) Spec() connect.Spec { return connect.Spec{IsClient: true} }
+
+// A source that is none is found where the program is put together, and not by the first call.
+func TestWithClientAddrRefuses(t *testing.T) {
+	const want = "connectlimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()"
+	defer func() {
+		if got := recover(); got != want {
+			t.Errorf("WithClientAddr(nil) panics with %v, want %s", got, want)
+		}
+	}()
+	connectlimit.WithClientAddr(nil)
+}

@@ -222,3 +222,14 @@ func TestPeersWithoutAnAddressAreNobody(t *testing.T) {
 		t.Errorf("a call through a unix socket = %v, want Unauthenticated", err)
 	}
 }
+
+// A source that is none is found where the program is put together, and not by the first call.
+func TestWithClientAddrRefuses(t *testing.T) {
+	const want = "grpclimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()"
+	defer func() {
+		if got := recover(); got != want {
+			t.Errorf("WithClientAddr(nil) panics with %v, want %s", got, want)
+		}
+	}()
+	grpclimit.WithClientAddr(nil)
+}

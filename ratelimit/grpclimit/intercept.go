@@ -28,7 +28,11 @@ func WithUserFunc(f func(context.Context) string) Option {
 
 // WithClientAddr makes the interceptors take the client's address from where source says, which reads metadata as it reads the
 // headers of HTTP, for programs that proxies stand before. The default is [clientaddr.RemoteAddr]: the address of the peer.
+// It panics if source is nil.
 func WithClientAddr(source clientaddr.Source) Option {
+	if source == nil {
+		panic("grpclimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()")
+	}
 	return optionFunc(func(i *identifier) { i.addr = source })
 }
 

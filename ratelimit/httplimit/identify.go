@@ -24,7 +24,11 @@ func WithUserFunc(f func(*http.Request) string) Option {
 
 // WithClientAddr makes [Identify] take the client's address from where source says, for programs that proxies stand before.
 // The default is [clientaddr.RemoteAddr]: the address of the TCP peer.
+// It panics if source is nil.
 func WithClientAddr(source clientaddr.Source) Option {
+	if source == nil {
+		panic("httplimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()")
+	}
 	return optionFunc(func(i *identifier) { i.addr = source })
 }
 

@@ -200,3 +200,14 @@ func TestIdentifyBehindProxies(t *testing.T) {
 		})
 	}
 }
+
+// A source that is none is found where the program is put together, and not by the first call.
+func TestWithClientAddrRefuses(t *testing.T) {
+	const want = "httplimit: WithClientAddr with a nil source, want one of package clientaddr, or no WithClientAddr for clientaddr.RemoteAddr()"
+	defer func() {
+		if got := recover(); got != want {
+			t.Errorf("WithClientAddr(nil) panics with %v, want %s", got, want)
+		}
+	}()
+	httplimit.WithClientAddr(nil)
+}
