@@ -18,17 +18,20 @@ var checkLua string
 
 var _ lock.Checker = (*Store)(nil)
 
-// checkTime is how long a check may last, where its context does not end it before.
+// checkTime is how long a check may last, if a call may not last longer, where its context does not end it before.
 const checkTime = 2 * time.Second
+
+// patience is how long a check of the store may last.
+func (s *Store) patience() time.Duration { return max(checkTime, s.budget) }
 
 // checkLease is the lease of what a check holds.
 const checkLease = time.Second
 
 // Check finds out, before anybody depends on it, what would make claims fail: permissions that the Redis user lacks,
 // keys that another program uses, scripts that the server refuses. It takes and lets go of a lock and a permit under names of its own, and
-// of claims it only asks. It lasts two seconds at most. On a Redis Cluster it asks the servers of these names.
+// of claims it only asks. It lasts two seconds at most, or the budget if that is longer. On a Redis Cluster it asks the servers of these names.
 func (s *Store) Check(ctx context.Context, claims []lock.Claim) ([]store.Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
 	own := lock.Claim{Name: "check-" + s.inbox.channel, ID: "a:0", Lease: checkLease, Cost: 1}
 	if err := s.permitted(ctx, own); err != nil {
@@ -76,7 +79,7 @@ func (s *Store) permitted(ctx context.Context, c lock.Claim) error {
 	for _, command := range otherCommands {
 		words = append(words, fill.Replace(command))
 	}
-	lacks, err := s.launchFor(ctx, checkTime, rediscall.NewScript(checkLua), words).wait(ctx)
+	lacks, err := s.launchFor(ctx, s.patience(), rediscall.NewScript(checkLua), words).wait(ctx)
 	if err != nil || len(lacks) == 0 {
 		return err
 	}
