@@ -37,7 +37,7 @@ func WithoutDenyCache() Option {
 // WithInstances says how many processes share the store, so that a process that decides alone takes its share of each
 // count: the count divided by n, rounded down, at least 1. The default is to count them, where the store is a [store.Fleet] such as
 // Redis: beside a decided call, at most every five seconds, the limiter tells the store that it is there, and it holds on to the last number it has
-// heard, which is 1 before it has heard any. Give n where processes start while Redis is down; 1 is the whole count for each of them. With n
+// heard, which is 1 before it has heard any. Give n where processes start while Redis is down, or may not be called for long before it is; 1 is the whole count for each of them. With n
 // nobody is counted, and the store is told nothing.
 func WithInstances(n int) Option {
 	return optionFunc(func(l *Limiter) { l.instances, l.counted = n, false })
