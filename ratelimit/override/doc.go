@@ -17,5 +17,10 @@
 // the links of a mounted ConfigMap, make no difference.
 //
 // Of several sources a later one holds in place of an earlier one of the same limit: put the file first, and behind it what is to be
-// quicker than a file. Each source is judged by itself: one that cannot be read or used keeps what it last had, and the others change as they do.
+// quicker than a file. Those that are valid together come into force together, and else each that is valid beside what is in force of the others: one that cannot be
+// read or used keeps what it last had, the others change as they do, and it is looked at again when one of them has changed.
+//
+// A file that an editor writes in place may be read when half of it is there. It is used once it has had one content for 50 ms; half of a file that is no valid one
+// is logged, changes nothing, and is read again at the next interval. Half of one that is valid by itself is in force until then: rename a finished file over it where that
+// would do harm.
 package override

@@ -276,6 +276,87 @@ func TestFileIsEditedUnderLoad(t *testing.T) {
 	running.Wait()
 }
 
+// Sources that are valid only together come into force together, in whichever order they are written, and what is wrong with one does not keep a third from changing.
+func TestSourcesThatNeedEachOther(t *testing.T) {
+	s := newShop(t)
+	per := []rules.Rule{{Count: 10, Window: time.Hour}}
+	shared := []rules.Limit{{Kind: rules.Global, Rules: per, Bucket: "shared"}}
+	add := s.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Carts", Method: "Add", Limits: shared})
+	s.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Carts", Method: "Drop", Limits: shared})
+	count := func() int64 {
+		t.Helper()
+		d, permit, err := add.Decide(context.Background())
+		if err != nil || len(d.Limits) != 1 {
+			t.Fatalf("Decide = %+v, %v, want one limit", d, err)
+		}
+		_ = permit.GiveBack(context.Background())
+		return d.Limits[0].Rules[0].Rule.Count
+	}
+	dir := t.TempDir()
+	one, two, three := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "three.yaml")
+	for _, path := range []string{one, two, three} {
+		write(t, path, "limits: {}")
+	}
+	w := s.watch(t, override.File(one), override.File(two), override.File(three))
+	read := func(wrong string, want int64) {
+		t.Helper()
+		err := w.Read(t.Context())
+		if (err != nil) != (wrong != "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("Read = %v, want an error about %q, or none", err, wrong)
+		}
+		if got := count(); got != want {
+			t.Errorf("the count is %d, want %d", got, want)
+		}
+	}
+	read("", 10)
+	write(t, one, "limits:\n  Add: 20,1h\n")
+	read("one.yaml:2:8: limit \"Add\" shares its bucket", 10)
+	read("one.yaml:2:8: limit \"Add\" shares its bucket", 10)
+	write(t, three, "limits:\n  Create/user: 3000000,1h\n")
+	read("one.yaml", 10)
+	if got := s.counts(t); got[0] != 3_000_000 {
+		t.Errorf("the count of the third file is %d, want 3000000", got[0])
+	}
+	write(t, two, "limits:\n  Drop: 20,1h\n")
+	read("", 20)
+	write(t, two, "limits:\n  Drop: 30,1h\n")
+	write(t, one, "limits:\n  Add: 30,1h\n")
+	read("", 30)
+	write(t, two, "limits:\n  Drop: 40,1h\n")
+	write(t, three, "limits:\n  Create/usr: 3000000,1h\n")
+	read("two.yaml", 30)
+	write(t, one, "limits:\n  Add: 40,1h\n") // the third is still wrong, and keeps neither from coming into force with the other
+	read("three.yaml", 40)
+}
+
+// An editor that writes in place, and takes its time, is met in the middle of it: what is not valid then changes nothing, and is used once it is whole.
+func TestHalfOfAFile(t *testing.T) {
+	s := newShop(t)
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, path, both(2_000_000))
+	w := s.watch(t, override.File(path))
+	if err := w.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole := both(3_000_000)
+	for _, end := range []int{0, 3, len("limits:\n"), len("limits:\n  Create/us"), len("limits:\n  Create/user: "), len("limits:\n  Create/user: 3000000"), len(whole) - len("000,1h\n")} {
+		write(t, path, whole[:end])
+		if err := w.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "limits.yaml") {
+			t.Errorf("Read of %q = %v, want an error about the file", whole[:end], err)
+		}
+		if got := s.counts(t); got != [2]int64{2_000_000, 2_000_000} {
+			t.Errorf("with %q the counts are %d, want those before", whole[:end], got)
+		}
+	}
+	write(t, path, whole)
+	if err := w.Read(t.Context()); err != nil {
+		t.Errorf("Read of the whole = %v, want none", err)
+	}
+	if got := s.counts(t); got != [2]int64{3_000_000, 3_000_000} {
+		t.Errorf("counts %d, want 3000000", got)
+	}
+}
+
 // Run ends with its context, and leaves nothing behind.
 func TestRunEnds(t *testing.T) {
 	s := newShop(t)

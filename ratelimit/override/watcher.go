@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,10 +50,12 @@ type Watcher struct {
 // state is what is known of a source.
 type state struct {
 	Source
-	seen string // the version that was last read, whether it could be used or not
-	good []rules.Override
-	bad  error  // why good is not what that version says; nil if it is
-	gone string // why the source could not be read last; empty if it could
+	seen   string           // the version that was last read, whether it could be used or not
+	latest []rules.Override // what that version says, where it could be read
+	waits  bool             // latest is not good, though it may be with what another source will say
+	good   []rules.Override // what is in force
+	bad    error            // why good is not what that version says; nil if it is
+	gone   string           // why the source could not be read last; empty if it could
 }
 
 // New returns a watcher of sources, which reads nothing yet.
@@ -113,38 +116,108 @@ func signal(c chan<- struct{}) {
 func (w *Watcher) Read(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var changed []*state
 	var errs []error
 	for _, s := range w.sources {
-		errs = append(errs, w.read(ctx, s))
+		news, err := w.read(ctx, s)
+		if news {
+			changed = append(changed, s)
+		}
+		errs = append(errs, err)
+	}
+	if len(changed) > 0 {
+		w.heed(ctx, changed)
+	}
+	for _, s := range w.sources {
+		if s.gone == "" {
+			errs = append(errs, s.bad)
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// read reads one source, and returns why what is in force is not what it says.
-func (w *Watcher) read(ctx context.Context, s *state) error {
+// read reads one source, and reports whether there is anything new to judge. The error is why it cannot be read.
+func (w *Watcher) read(ctx context.Context, s *state) (news bool, err error) {
 	overrides, version, err := s.Read(ctx, s.seen)
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	if version == "" {
-		return w.missed(ctx, s, fmt.Errorf("override: %v: %w", s.Source, err))
+		return false, w.missed(ctx, s, fmt.Errorf("override: %v: %w", s.Source, err))
 	}
 	s.gone = ""
 	if version == s.seen {
-		return s.bad
+		return false, nil
 	}
-	s.seen = version
+	s.seen, s.waits = version, false
 	if err != nil {
 		s.bad = fmt.Errorf("override: %w", err)
 		w.limiter.KeepOverrides(ctx, s.bad)
-		return s.bad
+		return false, nil
 	}
-	before := s.good
-	s.good = overrides
-	if s.bad = w.limiter.Override(ctx, w.layers()...); s.bad != nil {
-		s.good = before
+	s.latest, s.waits = overrides, true
+	return true, nil
+}
+
+// heed makes the limiter heed what sources say now of which some have changed: as many of them together as fit those that are in force of the others. What is wrong
+// with one that has changed is told.
+func (w *Watcher) heed(ctx context.Context, changed []*state) {
+	for _, together := range w.combinations() {
+		if w.fit(together) && w.adopt(ctx, together) == nil {
+			break
+		}
 	}
-	return s.bad
+	for _, s := range changed {
+		if s.waits {
+			s.bad = w.adopt(ctx, []*state{s})
+		}
+	}
+}
+
+// most is how many sources that wait for each other are tried together.
+const most = 6
+
+// combinations are those of the sources that wait, the largest first.
+func (w *Watcher) combinations() [][]*state {
+	var waiting []*state
+	for _, s := range w.sources {
+		if s.waits && len(waiting) < most {
+			waiting = append(waiting, s)
+		}
+	}
+	all := make([][]*state, 0, 1<<len(waiting))
+	for set := 1; set < 1<<len(waiting); set++ {
+		var of []*state
+		for i, s := range waiting {
+			if set&(1<<i) != 0 {
+				of = append(of, s)
+			}
+		}
+		all = append(all, of)
+	}
+	slices.SortStableFunc(all, func(a, b []*state) int { return len(b) - len(a) })
+	return all
+}
+
+// fit reports whether layers would be valid in which some sources say what they said last.
+func (w *Watcher) fit(latest []*state) bool {
+	var policies []*rules.Policy
+	for _, p := range w.limiter.Survey().Policies {
+		policies = append(policies, p.Written)
+	}
+	_, err := rules.Resolve(policies, w.layers(latest)...)
+	return err == nil
+}
+
+// adopt makes the limiter heed layers in which some sources say what they said last, and else tells why it cannot.
+func (w *Watcher) adopt(ctx context.Context, latest []*state) error {
+	if err := w.limiter.Override(ctx, w.layers(latest)...); err != nil {
+		return err
+	}
+	for _, s := range latest {
+		s.good, s.waits, s.bad = s.latest, false, nil
+	}
+	return nil
 }
 
 // missed tells, once, of a source that cannot be read.
@@ -156,11 +229,14 @@ func (w *Watcher) missed(ctx context.Context, s *state, err error) error {
 	return err
 }
 
-// layers are what the sources have said last that could be used.
-func (w *Watcher) layers() [][]rules.Override {
+// layers are what sources have said: some of them last, and the others last that could be used.
+func (w *Watcher) layers(latest []*state) [][]rules.Override {
 	layers := make([][]rules.Override, len(w.sources))
 	for i, s := range w.sources {
 		layers[i] = s.good
+		if slices.Contains(latest, s) {
+			layers[i] = s.latest
+		}
 	}
 	return layers
 }
