@@ -12,7 +12,8 @@
 // for each slot reserves in parallel, and where one denies, what the others reserved is given back before the call
 // returns. No limit ever lets more pass than it allows, but another caller may be denied by a reservation that is
 // about to be given back. Where the reply of a slot is lost, a sliding log gets back what may have been charged there;
-// under every other algorithm that stays charged until it comes back by itself. ratelimit.WithColocation puts the limits
+// under every other algorithm that stays charged until it comes back by itself. A give-back is tried for ten seconds, also after its
+// call has returned; what its server has not heard of by then stays charged, too. ratelimit.WithColocation puts the limits
 // of a method into one slot instead. On a Ring, every key is decided on its own in the same way.
 //
 // # Many callers
@@ -33,7 +34,8 @@
 //
 // A call returns within its budget ([WithBudget]), whatever the timeouts of the client are. A script is sent again
 // only where the server surely has not executed it. Where the answer is lost, the call fails as
-// [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only.
+// [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only. The client's hooks are to
+// hand a script on once: one that sends it again after an error has it charged twice where the server had executed it.
 // Errors that somebody must mend are [store.Misconfigured] and say how.
 //
 // go-redis dials a server that is down five times, 100 ms apart, before it says so, and calls wait for their budget

@@ -158,6 +158,34 @@ func TestHostileHooks(t *testing.T) {
 	}
 }
 
+// TestHookThatSendsAgain holds what becomes of a script that a hook of the client hands on twice, of which the store knows nothing: it is charged for each
+// sending that the server has executed, so that fewer calls pass than the limit has room for, and never more.
+func TestHookThatSendsAgain(t *testing.T) {
+	proxy, client := proxied(t)
+	client.AddHook(wrapping(func(next redis.ProcessHook) redis.ProcessHook {
+		return func(ctx context.Context, cmd redis.Cmder) error {
+			err := next(ctx, cmd)
+			if err != nil {
+				cmd.SetErr(nil)
+				err = next(ctx, cmd)
+			}
+			return err
+		}
+	}))
+	s, key := newStore(t, client), redistest.Prefix(t)
+	decidesAgain(t, s, key)
+	proxy.Next(1, redistest.CutAfter, "evalsha")
+	var calls tally
+	calls.load(8, s, request(key, 10, 1))
+	calls.wantDecided(t)
+	if n := calls.allowed.Load(); n >= 10 || n < 6 {
+		t.Errorf("%d of 32 calls were admitted, want fewer than the limit of 10, by those that were sent twice", n)
+	}
+	if n := charged(t, client, key); n != 10 {
+		t.Errorf("%d charged, want 10", n)
+	}
+}
+
 // latch is a hook that holds scripts back, and then sends them.
 type latch struct {
 	left     atomic.Int32 // scripts to hold back
