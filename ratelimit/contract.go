@@ -13,7 +13,9 @@ import (
 // afterwards.
 type RulesFunc func(ctx context.Context, p *rules.Policy, limit int) ([]rules.Rule, error)
 
-// WithRules makes compute say by which rules each caller is limited. Key and algorithm stay those of the limit, so that counts survive other
+// WithRules makes compute say by which rules each caller is limited. The policy that it gets is the one that holds now, with overrides ([Limiter.Override]), whose numbers
+// hold where it returns nil or what it finds there: what else it returns holds in place of them, while an override's off, mode and other options hold whatever
+// it returns. Key and algorithm stay those of the limit, so that counts survive other
 // numbers as they survive a change of plan. An error of compute is the call's, an [ErrUnavailable], whatever onfail says; rules that are not valid for the limit
 // are an [ErrMisconfigured]; a shadow does not apply to a call of which either is so. Limits that share a bucket are to have the same. The default is the rules of the policies. A concurrency and a lock
 // have none.

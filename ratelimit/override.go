@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -35,6 +36,8 @@ type overriddenGuard struct {
 // Counts go on under the new numbers: those of a log whatever they are, those of the others as far as a rule has a window that the limit had
 // before, and calls in flight.
 //
+// Rules that are computed for a caller ([WithRules]) hold in place of an override's numbers, of which the log warns.
+//
 // The log has a line of it, and observers that are a [ReloadObserver] are told.
 func (l *Limiter) Override(ctx context.Context, layers ...[]rules.Override) error {
 	l.mu.Lock()
@@ -48,6 +51,9 @@ func (l *Limiter) Override(ctx context.Context, layers ...[]rules.Override) erro
 	l.overrides.Store(o)
 	l.refused = ""
 	l.log.InfoContext(ctx, "rate limit overrides are in force", "limits", o.limits())
+	if names := o.numbered(l.policies); l.computes != nil && len(names) > 0 {
+		l.log.WarnContext(ctx, "rate limit overrides have numbers, in place of which those hold that the program computes for a caller", "limits", strings.Join(names, " "))
+	}
 	l.tellReload(ctx, nil)
 	return nil
 }
@@ -97,6 +103,22 @@ func (o *overriding) limits() int {
 		}
 	}
 	return n
+}
+
+// numbered are the names of the rates whose rules are overridden, in the order of policies.
+func (o *overriding) numbered(policies []*rules.Policy) (names []string) {
+	if o == nil {
+		return nil
+	}
+	for _, p := range policies {
+		now := o.policies[p]
+		for i := 0; now != nil && i < len(p.Limits); i++ {
+			if !now.Off[i] && !slices.Equal(now.Policy.Limits[i].Rules, p.Limits[i].Rules) {
+				names = append(names, p.Type+"."+p.Name(i))
+			}
+		}
+	}
+	return names
 }
 
 func countNil(by []*rules.Override) int {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
@@ -82,6 +83,33 @@ func TestOverrideLeavesTheOthers(t *testing.T) {
 		if before.Limits[i].Key != after.Limits[i].Key {
 			t.Errorf("limit %d has the key %s, and had %s, want the same", i, after.Limits[i].Key, before.Limits[i].Key)
 		}
+	}
+}
+
+// What the program computes for a caller holds in place of an override's numbers, and the log says so; all else of the override holds.
+func TestOverrideOfComputedRules(t *testing.T) {
+	var log bytes.Buffer
+	c := contracts{"acme": per(5, time.Hour)}
+	l := limiter(t, memstore.New(), ratelimit.WithRules(c.rules), ratelimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	guard := l.Guard(create(limits(t, "user 2,1h", "global 1000,1h")...))
+	mustOverride(t, l, override("Create/user", "missing=allow"))
+	if strings.Contains(log.String(), "WARN") {
+		t.Errorf("an override without numbers is warned of:\n%s", &log)
+	}
+	mustOverride(t, l, override("Create/user", "3,1h", "Create/global", "off"))
+	const want = `level=WARN msg="rate limit overrides have numbers, in place of which those hold that the program computes for a caller" limits=shop.Orders.Create/user` + "\n"
+	if n := strings.Count(log.String(), want); n != 1 {
+		t.Errorf("%d lines of the log say %s, want 1:\n%s", n, want, &log)
+	}
+	if acme, other := passes(t, guard, as("acme")), passes(t, guard, as("other")); acme != 5 || other != 3 {
+		t.Errorf("%d calls of a caller with computed rules passed and %d of another, want 5 and 3", acme, other)
+	}
+	mustOverride(t, l, override("Create/user", "mode=shadow"))
+	if d, _, err := guard.Decide(as("acme")); err != nil || !d.Allowed {
+		t.Errorf("Decide of a shadow = %+v, %v, want it allowed", d, err)
+	}
+	if !l.Survey().Computes || limiter(t, memstore.New()).Survey().Computes {
+		t.Error("Survey().Computes is wrong, want it true of a limiter with WithRules alone")
 	}
 }
 

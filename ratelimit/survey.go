@@ -15,6 +15,8 @@ type Survey struct {
 	Policies []rules.Overridden
 	// Mode is what [WithMode] says.
 	Mode rules.Mode
+	// Computes says that the program computes the rules of each caller ([WithRules]): of rates, those that Policies have hold where it does not.
+	Computes bool
 	// Refused is why overrides that were read last are not in force; empty if they are.
 	Refused string
 	// Instances is by how many counts are divided while the store cannot decide.
@@ -39,7 +41,7 @@ type Health struct {
 // Survey says what is prepared, what overrides make of it, and how the store does. It asks nobody, and holds up no call.
 func (l *Limiter) Survey() Survey {
 	l.mu.Lock()
-	s := Survey{Mode: l.mode, Refused: l.refused, Policies: l.standing()}
+	s := Survey{Mode: l.mode, Computes: l.computes != nil, Refused: l.refused, Policies: l.standing()}
 	l.mu.Unlock()
 	s.Instances = l.instances
 	for _, f := range l.joined() {

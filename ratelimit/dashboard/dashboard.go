@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 )
 
 // Dashboard is the page of a limiter, and what it asks for. It is safe for concurrent use. The zero Dashboard is not valid; [New] makes one.
@@ -27,6 +28,7 @@ type Dashboard struct {
 	began    time.Time
 	member   string // this process, among the instances
 	client   redis.UniversalClient
+	hash     string // of overrides
 	writes   bool
 	who      func(*http.Request) string
 	log      *slog.Logger
@@ -49,7 +51,7 @@ func New(limiter *ratelimit.Limiter, observer *Observer, opts ...Option) (*Dashb
 	d := &Dashboard{
 		limiter: limiter, observer: observer, service: "service", instance: thisProcess(), began: time.Now(), member: rand.Text(),
 		who: func(r *http.Request) string { return r.RemoteAddr }, log: slog.Default(),
-		streams: make(chan struct{}, DefaultStreams), cross: http.NewCrossOriginProtection(),
+		streams: make(chan struct{}, DefaultStreams), cross: http.NewCrossOriginProtection(), hash: redisoverride.Key,
 	}
 	switch {
 	case limiter == nil:

@@ -252,9 +252,9 @@ func TestWhatRedisIsSent(t *testing.T) {
 }
 
 // watch has an instance heed overrides until the test ends.
-func watch(t *testing.T, i *instance, client redis.UniversalClient) {
+func watch(t *testing.T, i *instance, client redis.UniversalClient, opts ...redisoverride.Option) {
 	t.Helper()
-	watcher, err := override.New(i.limiter, []override.Source{redisoverride.New(client)})
+	watcher, err := override.New(i.limiter, []override.Source{redisoverride.New(client, opts...)})
 	if err != nil {
 		t.Fatal(err)
 	}

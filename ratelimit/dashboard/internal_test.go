@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -245,5 +246,28 @@ func BenchmarkObserve(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// Of a program that computes the rules of its callers, the page says that what it shows of rates holds where nothing is computed.
+func TestComputedRules(t *testing.T) {
+	compute := func(context.Context, *rules.Policy, int) ([]rules.Rule, error) { return nil, nil }
+	for want, opts := range map[bool][]ratelimit.Option{true: {ratelimit.WithRules(compute)}, false: nil} {
+		limiter, err := ratelimit.New(memstore.New(), append(opts, ratelimit.WithLocks(lock.NewMemory()))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"user 3,1h", "concurrency 4 per=user"} {
+			d, err := rules.Parse(rules.Namespace + line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiter.Guard(&rules.Policy{Package: "example.com/shop/orders", Type: "orders.Orders", Method: "By" + d.Name, Limits: []rules.Limit{d.Limit}})
+		}
+		for _, l := range new(Dashboard).limitsOf(limiter.Survey()) {
+			if l.Computed != (want && !l.Holds) {
+				t.Errorf("%s is computed: %v, want %v of a rate", l.Directive, l.Computed, want)
+			}
+		}
 	}
 }

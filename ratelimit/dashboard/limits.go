@@ -29,6 +29,7 @@ type limitView struct {
 	OnFail    string `json:"onfail"`
 	Holds     bool   `json:"holds,omitempty"` // a concurrency or a lock, of which no ids can be asked
 	Bans      bool   `json:"bans,omitempty"`
+	Computed  bool   `json:"computed,omitempty"` // its rules, by the program for each caller
 
 	by string // the name that the override has
 }
@@ -42,7 +43,9 @@ func (d *Dashboard) limitsOf(s ratelimit.Survey) []limitView {
 	all := []limitView{}
 	for _, p := range policies {
 		for i := range p.Written.Limits {
-			all = append(all, d.limit(s.Mode, p, i))
+			v := d.limit(s.Mode, p, i)
+			v.Computed = s.Computes && !v.Holds
+			all = append(all, v)
 		}
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -214,6 +215,25 @@ func TestChangeThatFails(t *testing.T) {
 	}
 	if w := i.post("lookup", `{"method":"Create","kind":"user","id":"alice"}`); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a lookup without Redis = %d %s, want 503", w.Code, w.Body)
+	}
+}
+
+// The page of one service sets its own hash, where several share a Redis.
+func TestOverrideOfAService(t *testing.T) {
+	t.Parallel() // it waits, mostly
+	client := redistest.Start(t).Client(t)
+	i := newShared(t, client, dashboard.WithWrites(), dashboard.WithOverridesKey("rl:overrides:shop"))
+	watch(t, i, client, redisoverride.WithKey("rl:overrides:shop"))
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user","text":"20,1h"}`)
+	if n := client.Exists(t.Context(), "rl:overrides").Val(); n != 0 {
+		t.Error("the page has written rl:overrides, want the service's own hash alone")
+	}
+	if text := client.HGet(t.Context(), "rl:overrides:shop", "orders.Orders.Create/user").Val(); text != "20,1h" {
+		t.Errorf("the service's hash has %q, want 20,1h", text)
+	}
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user"}`)
+	if n := client.Exists(t.Context(), "rl:overrides:shop").Val(); n != 0 {
+		t.Error("the service's hash is there still, want nothing in it")
 	}
 }
 

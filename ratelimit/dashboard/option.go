@@ -8,6 +8,8 @@ import (
 	"regexp"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 )
 
 // Option configures a [Dashboard].
@@ -39,6 +41,17 @@ func WithRedis(client redis.UniversalClient) Option {
 			return fmt.Errorf("dashboard: a nil client, want one of the Redis that keeps the counts, or no WithRedis")
 		}
 		d.client = client
+		return nil
+	})
+}
+
+// WithOverridesKey names the hash of overrides that [WithWrites] sets, as [redisoverride.WithKey] does. The default is [redisoverride.Key].
+func WithOverridesKey(key string) Option {
+	return optionFunc(func(d *Dashboard) error {
+		if key == "" {
+			return fmt.Errorf("dashboard: an empty key of overrides, want that of the hash, or no WithOverridesKey for %s", redisoverride.Key)
+		}
+		d.hash = key
 		return nil
 	})
 }

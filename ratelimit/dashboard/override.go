@@ -53,12 +53,13 @@ func (l *limitView) become(asked string) string {
 func (d *Dashboard) override(ctx context.Context, l limitView, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, overrideBudget)
 	defer cancel()
-	all, _, err := redisoverride.New(d.client).Read(ctx, "")
+	key := redisoverride.WithKey(d.hash)
+	all, _, err := redisoverride.New(d.client, key).Read(ctx, "")
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
 	}
 	name := l.Handle
-	if l.From == redisoverride.Key {
+	if l.From == d.hash {
 		name = l.by // it may be written there under a shorter name
 	}
 	all = slices.DeleteFunc(all, func(o rules.Override) bool { return o.Name == name })
@@ -69,9 +70,9 @@ func (d *Dashboard) override(ctx context.Context, l limitView, text string) erro
 		return refusef("nothing is changed: %w", err)
 	}
 	if text == "" {
-		err = redisoverride.Delete(ctx, d.client, name)
+		err = redisoverride.Delete(ctx, d.client, name, key)
 	} else {
-		err = redisoverride.Set(ctx, d.client, name, text)
+		err = redisoverride.Set(ctx, d.client, name, text, key)
 	}
 	if err != nil {
 		return fmt.Errorf("dashboard: %w", err)
@@ -83,7 +84,7 @@ func (d *Dashboard) override(ctx context.Context, l limitView, text string) erro
 const overrideBudget = 5 * time.Second
 
 var errUnheeded = errors.New("dashboard: the override is written, and this instance does not heed it yet: " +
-	"does it run override.New with redisoverride.New of this Redis, or ratelimitfx.Overrides with it?")
+	"does it run override.New with redisoverride.New of this Redis and this hash (WithOverridesKey), or ratelimitfx.Overrides with it?")
 
 // heed waits until this instance decides by an override.
 func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
@@ -91,7 +92,7 @@ func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
 	defer tick.Stop()
 	for {
 		l, _ := d.named(handle)
-		ours := l.From == redisoverride.Key
+		ours := l.From == d.hash
 		switch {
 		case text == "" && !ours, ours && l.Override == text:
 			return nil

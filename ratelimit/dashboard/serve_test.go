@@ -316,6 +316,7 @@ func TestRefusedOptions(t *testing.T) {
 	for name, opt := range map[string]dashboard.Option{
 		`dashboard: found the service name "a b", want 1 to 64 of a-z, A-Z, 0-9, dot, dash and underscore`:                                          dashboard.WithService("a b"),
 		`dashboard: a nil client, want one of the Redis that keeps the counts, or no WithRedis`:                                                     dashboard.WithRedis(nil),
+		`dashboard: an empty key of overrides, want that of the hash, or no WithOverridesKey for rl:overrides`:                                      dashboard.WithOverridesKey(""),
 		`dashboard: a nil func, want one that says who makes a request, or no WithWho`:                                                              dashboard.WithWho(nil),
 		`dashboard: no logger: want WithLogger with one, or no WithLogger`:                                                                          dashboard.WithLogger(nil),
 		`dashboard: a secret of 3 bytes, want 16 or more`:                                                                                           dashboard.WithSecret([]byte("abc")),

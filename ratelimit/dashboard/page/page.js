@@ -386,6 +386,7 @@ class Row {
     const chips = [];
     if (l.mode !== 'enforce') chips.push(make('span', { class: 'chip ' + l.mode }, l.mode));
     if (l.override) chips.push(make('span', { class: 'chip override' }, 'override'));
+    if (l.computed) chips.push(make('span', { class: 'chip', title: 'The program computes rules for each caller: these hold where it computes none.' }, 'computed'));
     if (l.plan) chips.push(make('span', { class: 'chip plan' }, 'plan ' + l.plan));
     const written = make('code', { class: 'directive' }, l.directive);
     const directive = make('span', {}, written);
@@ -450,6 +451,7 @@ class Row {
     if (sum(f, span)) list.push(['Failed', `${count(sum(f, span))} refused without a decision`]);
     list.push(['Counts by', l.kind], ['If the store fails', 'onfail=' + l.onfail], ['Code', l.directive]);
     if (l.override) list.push(['Override', `${l.override}  (${l.from})`]);
+    if (l.computed) list.push(['Rules', 'computed by the program for each caller; those of the code and of overrides hold where it computes none']);
     if (l.at) list.push(['Stands at', l.at]);
     list.push(['Overrides call it', l.handle]);
     fill(this.facts, list.flatMap(([name, text], i) => [{ tag: 'dt', key: 'n' + i, text: name }, { tag: 'dd', key: 'v' + i, text }]), (x) => x.key, (x) => make(x.tag), (node, x) => say(node, x.text));
