@@ -13,8 +13,8 @@ import (
 
 var _ store.Breaker = (*Store)(nil)
 
-// Resting returns the addresses of the servers that are given a rest, in which calls that need them fail at once. That of a Cluster or Ring
-// which has decided nothing yet is every address that its client was given.
+// Resting returns the addresses of the servers that are given a rest, in which calls that need them fail at once, and of those which one call at a time
+// asks since, until one of these is answered. That of a Cluster or Ring which has decided nothing yet is every address that its client was given.
 func (s *Store) Resting() []string {
 	names := s.servers.Resting()
 	if i := slices.Index(names, ""); i >= 0 {

@@ -4,7 +4,7 @@ package store
 type Breaker interface {
 	Remote
 
-	// Resting returns the addresses of the store's servers that are not asked now, in order; none where all are asked. What has no address
-	// has a name in words.
+	// Resting returns the addresses of the store's servers that are not asked now, or by one call at a time since, in order; none where all are asked. It leaves
+	// out one that answers, and one that nobody has asked for a minute. What has no address has a name in words.
 	Resting() []string
 }

@@ -20,6 +20,8 @@ const (
 	// rest is how long the server is then not asked. After it one call asks, while the others go on without: a server
 	// that is back meets one call, and not all that were kept from it.
 	rest = 250 * time.Millisecond
+	// lingers is how long after its last rest a server that has not answered since, maybe because nobody asks it any more, is told of.
+	lingers = time.Minute
 )
 
 var (
@@ -33,16 +35,23 @@ var (
 type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
 	telling sync.Mutex    // held while the circuit is told of a call
+	opened  *atomic.Int64 // when its last rest began, ns since 1970
 	ailing  atomic.Bool   // the circuit is not closed, or the last call that it was told of has failed
 	answers atomic.Uint64 // calls that were decided in time
 }
 
 func newBreaker() breaker {
-	return breaker{circuit: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	opened := new(atomic.Int64)
+	return breaker{opened: opened, circuit: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      rest,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		IsSuccessful: func(err error) bool { return err == nil || refuses(err) },
 		IsExcluded:   func(err error) bool { return err != nil && !tells(err) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				opened.Store(time.Now().UnixNano())
+			}
+		},
 	})}
 }
 
@@ -125,3 +134,8 @@ func (b *breaker) Answers() uint64 { return b.answers.Load() }
 
 // Resting says whether no call is to be sent.
 func (b *breaker) Resting() bool { return b.ailing.Load() && b.circuit.State() == gobreaker.StateOpen }
+
+// spared says whether no call is to be sent, or but one at a time since the last rest.
+func (b *breaker) spared() bool {
+	return b.ailing.Load() && b.circuit.State() != gobreaker.StateClosed && time.Since(time.Unix(0, b.opened.Load())) < lingers
+}

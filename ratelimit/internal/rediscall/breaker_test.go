@@ -172,3 +172,44 @@ func TestServersAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestTellsOfServersBetweenRests holds that a server which few calls meet is told of for as long as it answers none, not in its rests alone, and that one which
+// nobody asks any more, such as a master that another has followed, is told of for a minute.
+func TestTellsOfServersBetweenRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := NewServers("rediscall", nil)
+		one := servers.Of("")
+		ask := func(end rune) {
+			pass, err := one.Permit()
+			if err != nil {
+				t.Fatalf("Permit = %v", err)
+			}
+			pass.Report(ends[end])
+		}
+		want := func(when string, want int) {
+			t.Helper()
+			if got := servers.Resting(); len(got) != want {
+				t.Errorf("%s: Resting() = %q, want %d", when, got, want)
+			}
+		}
+		for range trip {
+			want("before the fifth failure", 0)
+			ask('f')
+		}
+		for range 100 {
+			want("in a rest", 1)
+			time.Sleep(rest + time.Second)
+			want("after a rest", 1)
+			ask('f')
+		}
+		time.Sleep(lingers - time.Second)
+		want("while nobody has asked for less than a minute", 1)
+		time.Sleep(time.Second)
+		want("once nobody has asked for a minute", 0)
+		ask('f')
+		want("once a call has failed again", 1)
+		time.Sleep(rest)
+		ask('s')
+		want("once a call was decided", 0)
+	})
+}

@@ -110,13 +110,13 @@ func (s *Servers) add(name string) *Server {
 	return known[name]
 }
 
-// Resting are the names of those at rest, in order: an empty one stands for the only server.
+// Resting are the names of those at rest, or that one call at a time asks since the last one, in order: an empty one stands for the only server.
 func (s *Servers) Resting() (names []string) {
-	if s.alone.Resting() {
+	if s.alone.spared() {
 		names = append(names, "")
 	}
 	for name, of := range *s.known.Load() {
-		if of.Resting() {
+		if of.spared() {
 			names = append(names, name)
 		}
 	}
