@@ -46,7 +46,8 @@ type ExceededError struct {
 	// Banned says that the limit denies everything for RetryAfter, because it has been exceeded too often. A ban that ends before the rule has room is not what
 	// the error is about, and has it false.
 	Banned bool
-	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets.
+	// Crowded says that the call would have waited, had not as many calls waited already as [WithMaxWaiters] lets; or that so many calls of this process
+	// asked for something to hold that the store was not asked for this one in time.
 	Crowded bool
 }
 

@@ -116,7 +116,7 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int, from *rules.Limit) (limit,
 	if l.locks == nil {
 		return limit{}, errNoLocks
 	}
-	shared, err := newHolder(l.locks, from)
+	shared, err := newHolder(l.locks, from, lock.WithLimit(func() int64 { return l.countNow(p, i) }))
 	if err != nil {
 		return limit{}, err
 	}
@@ -135,8 +135,18 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int, from *rules.Limit) (limit,
 	return prepared, nil
 }
 
-func newHolder(s lock.Store, l *rules.Limit) (h holder, err error) {
-	opts := []lock.Option{lock.WithWait(l.Wait), lock.WithLease(cmp.Or(l.Lease, rules.DefaultLease))}
+// countNow is the count of a concurrency under the overrides that are in force: calls that wait already go by it, too.
+func (l *Limiter) countNow(written *rules.Policy, i int) int64 {
+	if o := l.overrides.Load(); o != nil {
+		if p := o.policies[written]; p != nil {
+			return p.Policy.Limits[i].Count
+		}
+	}
+	return written.Limits[i].Count
+}
+
+func newHolder(s lock.Store, l *rules.Limit, opts ...lock.Option) (h holder, err error) {
+	opts = append(opts, lock.WithLease(cmp.Or(l.Lease, rules.DefaultLease)))
 	if l.Kind == rules.Lock {
 		h.locker, err = lock.New(s, opts...)
 	} else {
@@ -169,12 +179,12 @@ func (h holder) try(ctx context.Context, name string, cost int64) (inner context
 	return inner, got, err
 }
 
-// await acquires, and waits as long as the limit lets it.
-func (h holder) await(ctx context.Context, name string, cost int64) (inner context.Context, got held, err error) {
+// await acquires, and waits up to wait.
+func (h holder) await(ctx context.Context, name string, cost int64, wait time.Duration) (inner context.Context, got held, err error) {
 	if h.locker != nil {
-		inner, got.lock, err = h.locker.Lock(ctx, name)
+		inner, got.lock, err = h.locker.LockWithin(ctx, name, wait)
 	} else {
-		inner, got.permit, err = h.semaphore.AcquireN(ctx, name, cost)
+		inner, got.permit, err = h.semaphore.AcquireWithin(ctx, name, cost, wait)
 	}
 	return inner, got, err
 }
@@ -211,6 +221,7 @@ type holding struct {
 	wanted
 	said   LimitDecision
 	waited bool
+	latest time.Time // until when it may wait, at the store and in this process alone together; zero if it has not begun to
 }
 
 // outcome is how a call ends that could not have it: one that has waited and gives up has failed; else it has never been made.
@@ -281,7 +292,10 @@ func (h *holding) from(ctx context.Context, by holder, cost int64, d *Decision) 
 	}
 	h.waited = true
 	began := time.Now()
-	inner, got, err = by.await(ctx, h.name, cost)
+	if h.latest.IsZero() {
+		h.latest = began.Add(h.limit.Wait)
+	}
+	inner, got, err = by.await(ctx, h.name, cost, h.latest.Sub(began))
 	d.Waited += time.Since(began)
 	return inner, got, err
 }
@@ -307,7 +321,7 @@ func (h *holding) answer(ctx, inner context.Context, got held, err error, d *Dec
 		d.Limits = nil
 		return ctx, held{}, g.fail(h.index, ErrUnavailable, err)
 	}
-	d.Allowed, d.RetryAfter = false, askAgain(busy.RetryAfter)
+	d.Allowed, d.RetryAfter, d.Crowded = false, askAgain(busy.RetryAfter), d.Crowded || busy.Crowded
 	d.merge([]LimitDecision{h.said})
 	return ctx, held{}, &ExceededError{
 		Type: g.policy.Type, Method: g.policy.Method,

@@ -12,7 +12,7 @@ type hold struct {
 	outer    context.Context // what it derives from
 	tenure   *tenure
 	id       string
-	released bool // guarded by tenure.order
+	released bool // guarded by tenure.mu, and changed under its order
 
 	mu    sync.Mutex
 	ended error           // why the hold ended before outer did; nil if it has not
@@ -114,16 +114,18 @@ func (h *hold) claim() Claim {
 
 func (h *hold) release() error {
 	t := h.tenure
-	t.order.Lock()
-	defer t.order.Unlock()
-	if h.released {
+	_ = t.order.take(context.Background())
+	defer t.order.give()
+	if h.letGo() {
 		return ErrNotHeld
 	}
-	h.released = true
 	t.check()
-	t.remove(h)
+	last := t.remove(h)
 	h.cancel(ErrReleased)
 	held, err := t.store.Release(context.WithoutCancel(h.outer), h.claim())
+	if last {
+		t.renewals.Wait() // they bring nothing back, and are not to be sent later
+	}
 	switch {
 	case t.cause() != nil:
 		return t.cause()
@@ -133,28 +135,49 @@ func (h *hold) release() error {
 	return err
 }
 
+// letGo reports whether the hold was released.
+func (h *hold) letGo() bool {
+	h.tenure.mu.Lock()
+	defer h.tenure.mu.Unlock()
+	return h.released
+}
+
 func (h *hold) refresh(ctx context.Context) error {
 	t := h.tenure
-	t.order.Lock()
-	defer t.order.Unlock()
-	if h.released {
-		return ErrNotHeld
-	}
 	t.check()
-	if lost := t.cause(); lost != nil {
-		return lost
-	}
-	sent := time.Now()
-	a, err := t.store.Renew(ctx, h.claim())
+	c, err := h.renewal()
 	if err != nil {
 		return err
 	}
-	if !a.Held {
-		t.lose(ErrLost)
-		return ErrLost
+	defer t.renewals.Done()
+	sent := time.Now()
+	a, err := t.store.Renew(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case a.Held:
+		t.extend(sent, 0)
+		return t.cause()
+	case h.letGo():
+		return ErrNotHeld // meanwhile
 	}
-	t.extend(sent, 0)
-	return t.cause()
+	t.lose(ErrLost)
+	return ErrLost
+}
+
+// renewal begins a renewal, and returns what the store is to be asked for it; or why there is none.
+func (h *hold) renewal() (Claim, error) {
+	t := h.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case h.released:
+		return Claim{}, ErrNotHeld
+	case t.over:
+		return Claim{}, t.lost
+	}
+	t.renewals.Add(1)
+	return h.claim(), nil
 }
 
 // valid is how long it is surely still held, zero if it has ended.

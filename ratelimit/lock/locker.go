@@ -38,6 +38,11 @@ func (l *Locker) TryLock(ctx context.Context, name string) (context.Context, *Ho
 	return l.lock(ctx, name, 0)
 }
 
+// LockWithin is Lock that waits up to wait, whatever [WithWait] says; with zero or less it is TryLock.
+func (l *Locker) LockWithin(ctx context.Context, name string, wait time.Duration) (context.Context, *Hold, error) {
+	return l.lock(ctx, name, max(0, wait))
+}
+
 func (l *Locker) lock(ctx context.Context, name string, wait time.Duration) (context.Context, *Hold, error) {
 	if err := store.Ended(ctx); err != nil {
 		return ctx, nil, err
@@ -48,7 +53,7 @@ func (l *Locker) lock(ctx context.Context, name string, wait time.Duration) (con
 		}
 	}
 	t := newTenure(ctx, &l.settings, Claim{Name: name})
-	h, err := t.begin(ctx, wait)
+	h, err := t.begin(ctx, wait, nil)
 	return h.give(ctx, err)
 }
 
@@ -97,10 +102,25 @@ func (h *Hold) Token() int64 { return h.tenure.token }
 type fence struct{}
 
 // Token is the fencing token of the lock that ctx holds, of the innermost one if there are several; 0 if there is none. It
-// stays the same after the lock is lost.
+// stays the same after the lock is lost. Where ctx holds several, [TokenOf] has that of each.
 func Token(ctx context.Context) int64 {
 	token, _ := ctx.Value(fence{}).(int64)
 	return token
+}
+
+// TokenOf is the fencing token of the lock of name that ctx holds, of whatever store; 0 if it holds none of that name. It stays the same after the
+// lock is lost.
+func TokenOf(ctx context.Context, name string) int64 {
+	for {
+		h, ok := ctx.Value(innermost{}).(*hold)
+		if !ok {
+			return 0
+		}
+		if h.tenure.claim.Name == name {
+			return h.tenure.token
+		}
+		ctx = h.outer
+	}
 }
 
 // WithoutToken returns a context that holds all that ctx does, of which [Token] is 0 until it holds one more: for code that goes on

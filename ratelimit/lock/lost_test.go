@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -82,33 +83,92 @@ func TestManyLookAtALostHold(t *testing.T) {
 	}
 }
 
-// A hold that outlives the context of the one that it nests in is not renewed, and learns when it is lost.
-func TestDetachedHoldIsLost(t *testing.T) {
+// A hold that nests with a context of its own is renewed for as long as that lasts, whatever has become of the one around it, and says why it is not
+// renewed any more.
+func TestDetachedHoldIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = time.Second
 		locks, err := lock.New(lock.NewMemory(), lock.WithLease(lease))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		outer, hold, err := locks.Lock(ctx, "it")
+		request, end := context.WithCancel(t.Context())
+		outer, hold, err := locks.Lock(request, "it")
 		if err != nil {
 			t.Fatal(err)
 		}
-		inner, nested, err := locks.Lock(context.WithoutCancel(outer), "it")
+		work, endWork := context.WithCancel(context.WithoutCancel(outer))
+		inner, nested, err := locks.Lock(work, "it")
 		if err != nil {
 			t.Fatal(err)
 		}
-		cancel()
-		began := time.Now()
-		<-inner.Done()
-		if cause := context.Cause(inner); !errors.Is(cause, lock.ErrLost) || time.Since(began) > lease {
-			t.Errorf("cause = %v after %v, want %v within the lease", cause, time.Since(began), lock.ErrLost)
+		end()
+		if err := hold.Unlock(); err != nil {
+			t.Errorf("Unlock = %v, want nil", err)
 		}
-		for _, h := range []*lock.Hold{nested, hold} {
-			if err := h.Unlock(); !errors.Is(err, lock.ErrLost) {
-				t.Errorf("Unlock = %v, want %v", err, lock.ErrLost)
+		time.Sleep(10 * lease)
+		if err := inner.Err(); err != nil || nested.Valid() <= 0 {
+			t.Errorf("after ten leases its context is %v, and it is valid for %v, want it held", err, nested.Valid())
+		}
+		endWork()
+		time.Sleep(2 * lease)
+		if err := nested.Unlock(); !errors.Is(err, lock.ErrLost) || !strings.Contains(err.Error(), "context that it was acquired with is done") {
+			t.Errorf("Unlock after its context and two leases = %v, want %v, and that for the context", err, lock.ErrLost)
+		}
+	})
+}
+
+// Whoever goes on with a context that is detached from a hold's, once that was let go, holds nothing and locks as anybody does, whether it was lost before or not.
+func TestDetachedContextOfAnEndedHold(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &renewals{Memory: lock.NewMemory(), heard: !lost}
+			locks, err := lock.New(s, lock.WithLease(time.Second))
+			if err != nil {
+				t.Fatal(err)
 			}
+			ctx, hold, err := locks.Lock(t.Context(), "it")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			detached := context.WithoutCancel(ctx)
+			if lost {
+				if _, _, err := locks.TryLock(detached, "it"); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("Lock within a lost hold = %v, want %v", err, lock.ErrLost)
+				}
+			}
+			if err := hold.Unlock(); errors.Is(err, lock.ErrLost) != lost {
+				t.Errorf("Unlock = %v, want it lost: %t", err, lost)
+			}
+			_, next, err := locks.TryLock(detached, "it")
+			if err != nil {
+				t.Fatalf("Lock after the hold of its context = %v, want nil", err)
+			}
+			if _, _, err := locks.TryLock(t.Context(), "it"); !errors.Is(err, lock.ErrBusy) {
+				t.Errorf("another's = %v, want %v", err, lock.ErrBusy)
+			}
+			if err := next.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A hold that is not renewed because it has lasted for long enough says so.
+func TestLongestHoldSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := lock.New(lock.NewMemory(), lock.WithLease(time.Second), lock.WithMaxHold(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, hold, err := locks.Lock(t.Context(), "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if err := hold.Unlock(); !errors.Is(err, lock.ErrLost) || !strings.Contains(err.Error(), "held for longer than it is renewed") {
+			t.Errorf("Unlock = %v, want %v, and that for its length", err, lock.ErrLost)
 		}
 	})
 }

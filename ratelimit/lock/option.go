@@ -25,6 +25,7 @@ type settings struct {
 	lease   time.Duration
 	wait    time.Duration // negative: until the context is done
 	maxHold time.Duration // 0: none
+	limits  func() int64  // of a semaphore, as it is now; nil if it does not change
 	watch   *due.List     // of tenures that need no renewal yet
 }
 
@@ -73,10 +74,26 @@ func WithMaxHold(d time.Duration) Option {
 	})
 }
 
+// WithLimit makes the limit of a [Semaphore] what current returns, which is called whenever the store is asked: those who wait already go by it, too.
+// Where it returns less than 1 or more than [MaxLimit], the limit is the one that [NewSemaphore] was given, which is also the default. A waiter who
+// wants more than a lowered limit goes on by the one that he had. A [Locker] has none.
+func WithLimit(current func() int64) Option {
+	return optionFunc(func(s *settings) error {
+		if current == nil {
+			return errors.New("lock: WithLimit of a nil func, want one, or no WithLimit")
+		}
+		s.limits = current
+		return nil
+	})
+}
+
 func newSettings(store Store, opts []Option) (settings, error) {
 	s := settings{store: store, lease: DefaultLease, wait: -1, watch: &due.List{}}
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return s, errors.New("lock: store is nil, want a *redislock.Store or a *lock.Memory")
+	}
+	if !reflect.ValueOf(store).Comparable() {
+		return s, fmt.Errorf("lock: store is a %T, of which two cannot be compared, want a pointer to one", store)
 	}
 	for _, o := range opts {
 		if err := o.apply(&s); err != nil {

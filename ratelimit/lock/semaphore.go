@@ -12,7 +12,8 @@ import (
 // concurrent use and needs no closing. The zero Semaphore is not valid; [NewSemaphore] makes one.
 //
 // Semaphores of one name may have different limits: each obeys its own. A smaller one ends no hold that there is; it
-// gives out none until there is room.
+// gives out none until there is room. Who waits first keeps those behind him waiting even where their limit is larger than his: a limit that is to be
+// raised while somebody waits is that of [WithLimit].
 type Semaphore struct {
 	settings
 	limit int64
@@ -39,6 +40,11 @@ func (s *Semaphore) Acquire(ctx context.Context, name string) (context.Context, 
 	return s.acquire(ctx, name, 1, s.wait)
 }
 
+// AcquireWithin is AcquireN that waits up to wait, whatever [WithWait] says; with zero or less it is TryAcquire.
+func (s *Semaphore) AcquireWithin(ctx context.Context, name string, cost int64, wait time.Duration) (context.Context, *Permit, error) {
+	return s.acquire(ctx, name, cost, max(0, wait))
+}
+
 // AcquireN is Acquire of cost at once, from 1 to the limit and to [MaxCost]. Who waits for much is not overtaken by who wants little.
 func (s *Semaphore) AcquireN(ctx context.Context, name string, cost int64) (context.Context, *Permit, error) {
 	return s.acquire(ctx, name, cost, s.wait)
@@ -53,15 +59,26 @@ func (s *Semaphore) acquire(ctx context.Context, name string, cost int64, wait t
 	if err := store.Ended(ctx); err != nil {
 		return ctx, nil, err
 	}
-	if cost < 1 || cost > s.limit || cost > MaxCost {
-		return ctx, nil, fmt.Errorf("lock: %w: %d, want 1 to %d", ErrCost, cost, min(s.limit, MaxCost))
+	limit := s.current()
+	if cost < 1 || cost > limit || cost > MaxCost {
+		return ctx, nil, fmt.Errorf("lock: %w: %d, want 1 to %d", ErrCost, cost, min(limit, MaxCost))
 	}
-	t := newTenure(ctx, &s.settings, Claim{Name: name, Limit: s.limit, Cost: cost})
-	h, err := t.begin(ctx, wait)
+	t := newTenure(ctx, &s.settings, Claim{Name: name, Limit: limit, Cost: cost})
+	h, err := t.begin(ctx, wait, s.current)
 	if err != nil {
 		return ctx, nil, err
 	}
 	return h, (*Permit)(h), nil
+}
+
+// current is the limit as it is now.
+func (s *Semaphore) current() int64 {
+	if s.limits != nil {
+		if n := s.limits(); n >= 1 && n <= MaxLimit {
+			return n
+		}
+	}
+	return s.limit
 }
 
 // Permit is one Acquire that has not been released. It is safe for concurrent use.

@@ -11,7 +11,8 @@ import (
 // for concurrent use.
 //
 // An error of a store's is a [store.Error], or that of a context that is done: the
-// claim may have been met. A store then releases it by itself, as far as it can.
+// claim may have been met. A store then releases it by itself, as far as it can, and keeps the place of its waiter, who may ask again with another ID.
+// Where a store was surely not asked because this process asks it for too much, the error of Acquire is [ErrCrowded].
 type Store interface {
 	// Acquire meets c, or says that it cannot be met now. Meeting the same ID again is no second hold: it puts off the
 	// lease's end, as a renewal does.

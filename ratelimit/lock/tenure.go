@@ -1,7 +1,9 @@
 package lock
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,23 +22,24 @@ type tenure struct {
 	watched due.Entry // in watch
 	claim   Claim     // its lease changes only under order and mu both
 	maxHold time.Duration
-	ctx     context.Context // of the fresh acquisition: no renewing once it is done
+	ctx     context.Context // of the fresh acquisition
 	token   int64
 
-	order sync.Mutex // nested acquisitions and releases come one after the other
+	order turn // nested acquisitions and releases come one after the other
 
 	start time.Time
 	valid atomic.Int64 // until when it is surely held: ns after start
 
 	mu       sync.Mutex
 	holds    []*hold
-	few      [1]*hold      // what holds begins in
-	own      hold          // the first
-	count    int           // holds that there ever were
-	timer    *time.Timer   // nil while watch has it
-	renewing chan struct{} // closed when the renewal that is under way has ended; nil if none is
-	over     bool          // released, or lost for the reason that lost says
+	few      [1]*hold    // what holds begins in
+	own      hold        // the first
+	count    int         // holds that there ever were
+	timer    *time.Timer // nil while watch has it
+	unmeant  string      // why it is not renewed, where that is meant
+	over     bool        // released, or lost for the reason that lost says
 	lost     error
+	renewals sync.WaitGroup // that are under way; none begins once it is over
 }
 
 // newTenure prepares a tenure of what c names.
@@ -45,15 +48,16 @@ func newTenure(ctx context.Context, s *settings, c Claim) *tenure {
 	return &tenure{store: s.store, watch: s.watch, claim: c, maxHold: s.maxHold, ctx: ctx}
 }
 
-// begin acquires the tenure's first hold, waiting for it up to wait, or without end if that is negative.
-func (t *tenure) begin(ctx context.Context, wait time.Duration) (*hold, error) {
+// begin acquires the tenure's first hold, waiting for it up to wait, or without end if that is negative. Of a semaphore, limit is what is current.
+func (t *tenure) begin(ctx context.Context, wait time.Duration, limit func() int64) (*hold, error) {
 	h := &t.own
 	h.tenure, h.id, t.count = t, newOwner(":0"), 1
-	t.claim.ID = strings.TrimSuffix(h.id, ":0")
-	a, sent, err := seek(ctx, t.store, h.claim(), wait)
+	c := h.claim()
+	a, sent, err := seek(ctx, t.store, &c, wait, limit)
 	if err != nil {
 		return nil, err
 	}
+	h.id, t.claim.ID = c.ID, strings.TrimSuffix(c.ID, ":0")
 	t.token, t.start = a.Token, sent
 	t.valid.Store(int64(t.claim.Lease - drift(t.claim.Lease)))
 	h.outer = ctx
@@ -66,21 +70,26 @@ func (t *tenure) begin(ctx context.Context, wait time.Duration) (*hold, error) {
 
 // nest acquires a further hold, within those that there are. It returns nil if there are none any more.
 func (t *tenure) nest(ctx context.Context, lease time.Duration) (*hold, error) {
-	t.order.Lock()
-	defer t.order.Unlock()
-	t.check()
-	outer := t.anyHold()
-	if err := t.cause(); err != nil {
+	if err := t.order.take(ctx); err != nil {
 		return nil, err
 	}
+	defer t.order.give()
+	t.check()
+	outer := t.anyHold()
 	if outer == nil {
 		return nil, nil
+	}
+	if err := t.cause(); err != nil {
+		return nil, err
 	}
 	h := t.newHold()
 	c := h.claim()
 	c.Outer, c.Lease = outer.id, lease
 	sent := time.Now()
 	a, err := t.store.Acquire(ctx, c)
+	if errors.Is(err, ErrCrowded) {
+		return nil, busy(a, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,21 +120,18 @@ func (t *tenure) newHold() *hold {
 	return h
 }
 
-// remove makes h none of the holds. If it was the last one, nothing is renewed any more once remove returns.
-func (t *tenure) remove(h *hold) {
+// remove makes h none of the holds, and reports whether it was the last one: no renewal begins any more then.
+func (t *tenure) remove(h *hold) (last bool) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	h.released = true
 	t.holds = slices.DeleteFunc(t.holds, func(other *hold) bool { return other == h })
 	if len(t.holds) > 0 {
-		t.mu.Unlock()
-		return
+		return false
 	}
 	t.over = true
 	t.rest()
-	renewing := t.renewing
-	t.mu.Unlock()
-	if renewing != nil {
-		<-renewing
-	}
+	return true
 }
 
 func (t *tenure) anyHold() *hold {
@@ -147,6 +153,7 @@ func (t *tenure) extend(sent time.Time, lease time.Duration) {
 	lease = t.claim.Lease
 	until := int64(sent.Sub(t.start) + lease - drift(lease))
 	t.valid.Store(max(t.valid.Load(), until))
+	t.unmeant = ""
 }
 
 // left is how long it is surely still held.
@@ -157,7 +164,10 @@ func (t *tenure) check() error {
 	if t.left() > 0 {
 		return nil
 	}
-	t.lose(fmt.Errorf("%w: not renewed within its lease", ErrLost))
+	t.mu.Lock()
+	why := cmp.Or(t.unmeant, "not renewed within its lease")
+	t.mu.Unlock()
+	t.lose(fmt.Errorf("%w: %s", ErrLost, why))
 	return t.cause()
 }
 
@@ -211,12 +221,13 @@ func (t *tenure) rest() {
 // tick renews, or finds that it is lost; it is what the timer calls.
 func (t *tenure) tick() {
 	t.check()
+	unmeant := t.meansNot()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return
 	}
-	if t.ctx.Err() != nil || t.maxHold > 0 && time.Since(t.start) >= t.maxHold {
+	if t.unmeant = unmeant; unmeant != "" {
 		t.timer.Reset(t.left())
 		return
 	}
@@ -225,12 +236,29 @@ func (t *tenure) tick() {
 	}
 }
 
+// meansNot says why it is not to be renewed, if it is not. The caller does not hold mu, for the contexts may be those of holds.
+func (t *tenure) meansNot() string {
+	switch {
+	case t.maxHold > 0 && time.Since(t.start) >= t.maxHold:
+		return "held for longer than it is renewed"
+	case t.ctx.Err() == nil || slices.ContainsFunc(t.snapshot(), func(h *hold) bool { return h.outer.Err() == nil }):
+		return ""
+	}
+	return "not renewed, for the context that it was acquired with is done"
+}
+
+func (t *tenure) snapshot() []*hold {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.holds)
+}
+
 // renew renews once, and returns when to do so again. The caller holds mu, which renew gives up while it waits for the store.
 func (t *tenure) renew() time.Duration {
 	h := t.holds[0]
 	c := h.claim()
-	t.renewing = make(chan struct{})
-	defer func() { close(t.renewing); t.renewing = nil }()
+	t.renewals.Add(1)
+	defer t.renewals.Done()
 	t.mu.Unlock()
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.left())

@@ -37,7 +37,6 @@ func keeping(t *testing.T, addr string) (*Prompt, func() error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 8, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	p := NewPrompt(client, 30*time.Second)
-	p.Keep()
 	key := redistest.Prefix(t)
 	return p, func() error {
 		c := incrementing(p, key)

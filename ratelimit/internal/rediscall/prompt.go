@@ -2,43 +2,74 @@ package rediscall
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"time"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Prompt is a client of one server, with its hooks, that gives up on a reply to a call sooner than the client itself does.
+// Prompt is a client of one server, with its hooks, that gives up on a reply to a call as soon as it is to, and when the call's context has its deadline,
+// whatever the client's own options say.
 type Prompt struct {
 	*redis.Client
-	sooner *redis.Client // nil where the client gives up as soon by itself
+	sooner *redis.Client
 	kept   kept
 }
 
-// NewPrompt returns c as it gives up on a reply after d at the latest. Where its options say otherwise, it adds a hook to c, which
+// promptKey is what a client's Prompt is known by.
+type promptKey struct {
+	client weak.Pointer[redis.Client]
+	within time.Duration
+}
+
+// prompts are those of clients that are still used: a client cannot be rid of a hook again.
+var prompts = struct {
+	sync.Mutex
+	known map[promptKey]weak.Pointer[Prompt]
+}{known: map[promptKey]weak.Pointer[Prompt]{}}
+
+// NewPrompt returns c as it gives up on a reply after d at the latest: the same Prompt for the same d. It adds a hook to c, which
 // is told of the calls through the Prompt after the hooks that were there before.
 func NewPrompt(c *redis.Client, d time.Duration) *Prompt {
-	p := &Prompt{Client: c}
-	if own := c.Options().ReadTimeout; own <= 0 || own > d {
-		p.sooner = c.WithTimeout(d) // which has the connections of c, but not its hooks
-		c.AddHook(detour{p})
+	if own := c.Options().ReadTimeout; own > 0 {
+		d = min(d, own)
 	}
+	key := promptKey{weak.Make(c), d}
+	prompts.Lock()
+	defer prompts.Unlock()
+	if p := prompts.known[key].Value(); p != nil {
+		return p
+	}
+	p := &Prompt{Client: c, sooner: c.WithTimeout(d)} // which has the connections of c, but not its hooks
+	if spares(c.Options()) {
+		p.kept.client = c.WithTimeout(d) // a client writes into its options as it connects, under a lock that its Conns do not have
+	}
+	c.AddHook(detour{p})
+	prompts.known[key] = weak.Make(p)
+	runtime.AddCleanup(c, forget, key)
 	return p
 }
 
-// Keep lets calls that come one after the other have one connection, which they then need not look for, and look at, each. It leaves the pool for
-// at most 100 ms then. That is only for calls that may be repeated, for it may be broken, and for a pool that does not miss it: one of eight
-// connections or more, of a client that NewPrompt adds a hook to and that caches nothing itself.
-func (p *Prompt) Keep() {
-	if p.sooner != nil && spares(p.Options()) {
-		p.kept.client = p.WithTimeout(p.sooner.Options().ReadTimeout) // a client writes into its options as it connects, under a lock that its Conns do not have
-	}
+func forget(key promptKey) {
+	prompts.Lock()
+	defer prompts.Unlock()
+	delete(prompts.known, key)
 }
 
-// GiveBack gives the connection back to the pool that Keep has kept.
+// GiveBack gives a connection that was kept back to the pool. Calls that come one after the other have one connection, which they then need not
+// look for, and look at, each. It leaves the pool for at most 100 ms then; and only a pool that does not miss it: one of eight
+// connections or more, of a client that caches nothing itself. It may be broken, so calls through a Prompt are such as may be repeated.
 func (p *Prompt) GiveBack() { p.kept.giveBack() }
 
 // process sends cmd past the hooks.
 func (p *Prompt) process(ctx context.Context, cmd redis.Cmder) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := time.Until(deadline); left < p.sooner.Options().ReadTimeout {
+			return p.sooner.WithTimeout(max(0, left)+time.Millisecond).Process(ctx, cmd) // 1 ms: so that ctx is done then
+		}
+	}
 	if p.kept.client == nil || !p.kept.mu.TryLock() {
 		return p.sooner.Process(ctx, cmd)
 	}

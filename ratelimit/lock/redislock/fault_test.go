@@ -177,7 +177,7 @@ func TestRenewalFails(t *testing.T) {
 // TestUnlockRacesRenewal lets go while a renewal is under way: afterwards the key is gone, and stays so.
 func TestUnlockRacesRenewal(t *testing.T) {
 	eachKind(t, func(t *testing.T, p *redistest.Proxy, faulty, sound holder, name string) {
-		h := faulty.must(name, 0, lock.WithLease(300*time.Millisecond))
+		h := faulty.must(name, 0, lock.WithLease(1500*time.Millisecond))
 		p.Delay(30 * time.Millisecond)
 		seen := p.Seen("evalsha")
 		until(t, func() bool { return p.Seen("evalsha") > seen })

@@ -101,6 +101,13 @@ func (b *inbox) part(id string) {
 	delete(b.waiters, id)
 }
 
+func (b *inbox) has(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.waiters[id]
+	return ok
+}
+
 func (b *inbox) wake(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

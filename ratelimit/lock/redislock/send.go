@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
@@ -18,6 +19,7 @@ type flight struct {
 	cancel context.CancelFunc // nil where ctx is shared
 	shared limited
 	words  [9]any // what call.Words begin in
+	silent *atomic.Bool
 
 	done  chan struct{} // nil if it has landed before anybody has it
 	reply []int64
@@ -28,7 +30,8 @@ type flight struct {
 var errBudget = rediscall.ErrBudget
 
 // launch sends a script. It does so in a goroutine, which ends when the client returns, at the latest after the client's own
-// timeouts, unless the client can be told the budget, which spares a lone caller a third of his time.
+// timeouts, unless the client can be told the budget, which spares a lone caller a third of his time. Such a client heeds ctx's deadline, but not that it is
+// cancelled, so it has a goroutine, too, once its server has left a call without an answer.
 //
 // Each script may be sent twice: what names a hold is no other's.
 func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...any) *flight {
@@ -36,15 +39,17 @@ func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...an
 }
 
 func (s *Store) launchFor(ctx context.Context, budget time.Duration, script rediscall.Script, words []any) *flight {
-	f := &flight{}
+	f := &flight{silent: &s.silent}
 	f.within(ctx, s, budget)
 	f.call.Package, f.call.Client, f.call.Script = "redislock", s.client, script
 	f.call.MayRepeat, f.call.Lone = true, true
 	f.call.Words = append(f.words[:0], words...)
 	if s.prompt != nil && budget == s.budget {
 		f.call.Client = s.prompt
-		f.fly()
-		return f
+		if ctx.Done() == nil || !s.silent.Load() {
+			f.fly()
+			return f
+		}
 	}
 	f.done = make(chan struct{})
 	go func() {
@@ -90,8 +95,12 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 }
 
 func (f *flight) result(ctx context.Context) ([]int64, error) {
-	if f.err != nil && f.ctx.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
+	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || f.err != nil && mayPass(f.err) && ctx.Err() != nil
+	if over && f.ctx.Err() != nil {
 		return nil, f.expired(ctx)
+	}
+	if f.err == nil && f.silent.Load() {
+		f.silent.Store(false)
 	}
 	return f.reply, f.err
 }
@@ -110,6 +119,7 @@ func (f *flight) landed() bool {
 
 // expired is the error of a flight that ctx or its budget ended.
 func (f *flight) expired(ctx context.Context) error {
+	f.silent.Store(true)
 	if err := store.Ended(ctx); err != nil {
 		return fmt.Errorf("redislock: %w", err)
 	}
@@ -123,12 +133,15 @@ func (f *flight) expired(ctx context.Context) error {
 // settleTimeout is how long a release is tried after its call.
 const settleTimeout = 10 * time.Second
 
-// settle releases c, and leaves the queue that it stands in, after the call that left that open. It begins once f has
-// landed, so that it is not overtaken.
+// settle releases c after the call that left that open, and leaves the queue that it stands in, if nobody stands there any more. It begins
+// once f has landed, so that it is not overtaken.
 func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
 	s.behind.Go(func() {
 		if f.done != nil {
 			<-f.done
+		}
+		if s.inbox.has(c.Waiter) {
+			c.Waiter = "" // who leaves later does so by himself
 		}
 		s.release(context.WithoutCancel(ctx), c)
 	})

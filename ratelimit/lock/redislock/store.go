@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,7 @@ type Store struct {
 	inbox             inbox
 	keyring           keyring
 	terms             terms
+	silent            atomic.Bool // the last call that has ended got no answer in time
 	servers           *rediscall.Servers
 
 	behind sync.WaitGroup // what goes on after its call
@@ -58,7 +60,6 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	if c, ok := client.(*redis.Client); ok {
 		s.prompt = rediscall.NewPrompt(c, longest(s.budget)/2) // a call that is sent twice without a reply is over
-		s.prompt.Keep()
 	}
 	s.inbox.init(s.prefix)
 	return s, nil
@@ -82,7 +83,8 @@ func (s *Store) scriptsOf(c lock.Claim) *scripts {
 	return &s.semaphores
 }
 
-// Acquire returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
+// Acquire waits for its turn where this process asks the server for as much already as three quarters of the client's connections carry: for the
+// budget, and then fails with [lock.ErrCrowded]. Once it is its turn, it returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
 // that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
 // decides again: until then Acquire of its names fails at once as [store.Unavailable].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
@@ -91,13 +93,29 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	}
 	k := s.keys(c)
 	server := s.server(k)
+	if c.Outer == "" { // who holds it already is not to wait for those who do not
+		if err := server.Enter(ctx, s.budget); err != nil {
+			return lock.Answer{}, refusal(server, err)
+		}
+		defer server.Leave()
+	}
 	pass, err := server.Permit()
 	if err != nil {
 		return lock.Answer{}, err
 	}
+	answers := server.Answers()
 	a, err := s.acquire(ctx, c, k)
+	err = server.Crowded(err, answers)
 	pass.Report(err)
-	return a, server.At(err)
+	return a, refusal(server, err)
+}
+
+// refusal is err as Acquire returns it.
+func refusal(of *rediscall.Server, err error) error {
+	if errors.Is(err, rediscall.ErrCrowded) {
+		return fmt.Errorf("redislock: %w: %w", lock.ErrCrowded, err)
+	}
+	return of.At(err)
 }
 
 // server is the one that has the keys, which all lie in one slot.

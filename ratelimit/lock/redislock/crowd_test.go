@@ -1,0 +1,153 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// TestCrowdLeavesConnections holds that however many callers want a lock at once, some of the client's connections are left to those who have it, and that
+// none of the callers fails for lack of one: each is served in the end.
+func TestCrowdLeavesConnections(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t, func(o *redis.Options) { o.PoolSize = 4 })
+	var asking atomic.Int64
+	open := make(chan struct{})
+	l := &listener{}
+	client.AddHook(l)
+	locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Minute)))
+	_, hold, err := locks.Lock(context.Background(), "wanted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Refresh(context.Background()); err != nil { // loads the script
+		t.Fatal(err)
+	}
+	l.before = func(context.Context) {
+		asking.Add(1)
+		<-open
+	}
+	var all sync.WaitGroup
+	var holders atomic.Int64
+	for range 200 {
+		all.Go(func() {
+			ctx, hold, err := locks.Lock(context.Background(), "wanted")
+			if err != nil {
+				t.Errorf("Lock = %v, want nil", err)
+				return
+			}
+			if holders.Add(1) != 1 && ctx.Err() == nil {
+				t.Error("two hold it at once")
+			}
+			holders.Add(-1)
+			hold.Unlock()
+		})
+	}
+	until(t, func() bool { return asking.Load() == 3 })
+	var refresh sync.WaitGroup
+	refresh.Go(func() {
+		if err := hold.Refresh(context.Background()); err != nil {
+			t.Errorf("Refresh = %v, want nil", err)
+		}
+	})
+	until(t, func() bool { return asking.Load() > 3 })
+	if n := asking.Load(); n != 4 {
+		t.Errorf("%d ask at once, want the holder and 3 of those who want it", n)
+	}
+	close(open)
+	refresh.Wait()
+	hold.Unlock()
+	all.Wait()
+}
+
+// TestDeadlineOfAFrozenServer holds that a caller's deadline, which is sooner than the budget, ends his waiting for a server that does not answer, whatever the
+// client's own timeouts are, and that his error is that of the context; and that he who is cancelled learns it.
+func TestDeadlineOfAFrozenServer(t *testing.T) {
+	for name, set := range map[string]func(*redis.Options){
+		"many connections":      func(*redis.Options) {},
+		"few connections":       func(o *redis.Options) { o.PoolSize = 2 },
+		"ContextTimeoutEnabled": func(o *redis.Options) { o.ContextTimeoutEnabled = true },
+		"a shorter timeout":     func(o *redis.Options) { o.ReadTimeout = 25 * time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			client := server.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute }, set)
+			locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Minute)))
+			_, hold, err := locks.Lock(context.Background(), "warm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold.Unlock()
+			server.Freeze(t)
+			defer server.Resume(t)
+			late, end := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer end()
+			began := time.Now()
+			if _, _, err := locks.Lock(late, "cold"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 15*time.Second {
+				t.Errorf("Lock = %v after %v, want %v long before the client's timeout", err, time.Since(began), context.DeadlineExceeded)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			began = time.Now()
+			if _, _, err := locks.Lock(ctx, "cold"); !errors.Is(err, context.Canceled) || time.Since(began) > 15*time.Second {
+				t.Errorf("Lock = %v after %v, want %v long before the client's timeout", err, time.Since(began), context.Canceled)
+			}
+		})
+	}
+}
+
+// frames is a hook that counts the calls that a command has passed to come to it.
+type frames struct{ n *int }
+
+func (*frames) DialHook(redis.DialHook) redis.DialHook { return nil }
+
+func (*frames) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook { return nil }
+
+func (f *frames) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		*f.n = runtime.Callers(0, make([]uintptr, 10_000))
+		return next(ctx, cmd)
+	}
+}
+
+// TestStoresOfOneClient holds that a program which makes a store for each request does not slow its client with each.
+func TestStoresOfOneClient(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	depth := func() int {
+		n := 0
+		client.AddHook(&frames{&n})
+		client.Ping(context.Background())
+		return n
+	}
+	name := redistest.Prefix(t)
+	use := func() {
+		s, err := redislock.New(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, hold, err := newLocker(t, s).Lock(context.Background(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(hold.Unlock(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	use()
+	before := depth()
+	for range 100 {
+		use()
+	}
+	if after := depth(); after > before+10 {
+		t.Errorf("a command passes %d calls after 100 stores, %d after one, want as many", after, before)
+	}
+}
