@@ -208,7 +208,7 @@ func TestTellsOfServersBetweenRests(t *testing.T) {
 		want("once nobody has asked for a minute", 0)
 		ask('f')
 		want("once a call has failed again", 1)
-		time.Sleep(rest)
+		time.Sleep(rest + 1)
 		ask('s')
 		want("once a call was decided", 0)
 	})
