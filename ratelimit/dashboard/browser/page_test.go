@@ -17,17 +17,22 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// A call that is denied is on the page within two seconds, as the page's own clock measures it.
+// A call that is denied is on the page with the next snapshot that this is sent, which the dashboard's own tests hold to come within a second. How long it takes in
+// all is printed.
 func TestDeniedCallAppears(t *testing.T) {
 	s := serve(t, redistest.Start(t))
 	p := open(t, s.url, 1280, "light").live()
 	if got := p.text("#no-denied"); got != "Nobody was denied." {
 		t.Errorf("before any call the page says %q, want that nobody was denied", got)
 	}
-	s.exhaust("alice")
-	begin := time.Now()
-	p.until("a denied id is listed", `document.querySelectorAll('#denied li').length === 1`)
-	t.Logf("the denied call was on the page after %v", time.Since(begin))
+	var longest time.Duration
+	for n := range 5 {
+		begin := time.Now()
+		s.exhaust(fmt.Sprint("user-", n))
+		p.until("a denied id is listed", fmt.Sprintf(`document.querySelectorAll('#denied li').length === %d`, n+1))
+		longest = max(longest, time.Since(begin))
+	}
+	t.Logf("of 5 denied calls the slowest was on the page after %v", longest.Round(time.Millisecond))
 	if got := p.text("#denied"); got == "" || len(p.bad) > 0 {
 		t.Errorf("the page lists %q, and its script failed with %q", got, p.bad)
 	}
