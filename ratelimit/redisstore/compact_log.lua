@@ -33,6 +33,9 @@ local LONGEST = 31622400000000  -- µs, of all windows
 local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
 local SHORT_HEAD, LONG_HEAD = 10, 28
 
+local byte = string.byte
+local now48 = now % 281474976710656
+
 -- pack returns the last 48 bits of an integer.
 local function pack(n)
   local low = n % 16777216
@@ -43,11 +46,20 @@ local function pack(n)
   return string.char((high - b) / 256, b, c, (low - e) / 256, e, f)
 end
 
--- unpack48 returns the integer nearest to another that has these last 48 bits.
-local function unpack48(text, from, near)
-  local a, b, c, d, e, f = string.byte(text, from, from + 5)
-  local ahead = ((a * 256 + b) * 256 + c) * 16777216 + (d * 256 + e) * 256 + f - near
-  return near + (ahead + 140737488355328) % 281474976710656 - 140737488355328
+-- number returns the integer of 48 bits.
+local function number(a, b, c, d, e, f)
+  return ((a * 256 + b) * 256 + c) * 16777216 + (d * 256 + e) * 256 + f
+end
+
+-- time returns the integer nearest to now that has these for its last 48 bits.
+local function time(a, b, c, d, e, f)
+  local later = ((a * 256 + b) * 256 + c) * 16777216 + (d * 256 + e) * 256 + f - now48
+  if later > 140737488355327 then
+    later = later - 281474976710656
+  elseif later < -140737488355328 then
+    later = later + 281474976710656
+  end
+  return now + later
 end
 
 -- record returns the record of a unit of a time.
@@ -56,8 +68,9 @@ local function record(time)
   return text ~= ZEROS and text or pack(time + 1)
 end
 
--- A limit's log is what is known of the string: its text, start, floor, older and units. text is its first PAGE bytes, in which
--- the newest records begin at byte start; there are older ones behind them, and units of both.
+-- A limit's log is what is known of the string: its text, start, floor, older, units and expires. text is its first PAGE bytes, in
+-- which the newest records begin at byte start; there are older ones behind them, and units of both. expires is of no log
+-- without units.
 
 -- ending returns where the zeros begin behind the records of a string in parts.
 local function ending(text)
@@ -69,51 +82,61 @@ local function ending(text)
   return from
 end
 
--- load reads the string. Another program's is refused, as the server refuses a key of another type.
+-- load reads the string, and returns its units. Another program's is refused, as the server refuses a key of another type.
 local function load(limit)
   local text = redis.call('GETRANGE', limit.key, '0', '147')
-  local size, mark = #text, string.sub(text, 1, 4)
-  local newer = (size - SHORT_HEAD) / RECORD
-  limit.text, limit.start, limit.floor, limit.older, limit.units = text, SHORT_HEAD + 1, 0, 0, newer
-  if mark == '\3log' and size < PAGE and newer > 0 and newer % 1 == 0 then
-    return
-  elseif mark == '\4log' and size == PAGE then
-    limit.start, limit.floor, limit.older = LONG_HEAD + 1, unpack48(text, 11, now), unpack48(text, 17, 0)
-    limit.units = limit.older + (ending(text) - LONG_HEAD - 1) / RECORD
-  elseif size == 0 then
-    limit.units = 0
-  else
-    redis.call('ZCOUNT', limit.key, 0, 0)
+  local size, units = #text, 0
+  if limit.floor ~= 0 then
+    limit.start, limit.floor, limit.older = SHORT_HEAD + 1, 0, 0
   end
+  if size > 0 then
+    local kind, l, o, g, a, b, c, d, e, f = byte(text, 1, 10)
+    local mine = l == 108 and o == 111 and g == 103
+    units = (size - SHORT_HEAD) / RECORD
+    if mine and kind == 3 and size < PAGE and units > 0 and units % 1 == 0 then
+      limit.expires = time(a, b, c, d, e, f)
+    elseif mine and kind == 4 and size == PAGE then
+      limit.start, limit.floor, limit.older = LONG_HEAD + 1, time(byte(text, 11, 16)), number(byte(text, 17, 22))
+      limit.expires, units = time(a, b, c, d, e, f), limit.older + (ending(text) - LONG_HEAD - 1) / RECORD
+    else
+      redis.call('ZCOUNT', limit.key, 0, 0)
+    end
+  end
+  limit.text, limit.units = text, units
+  return units
 end
 
 -- at returns the time of a record, numbered from 0 for the oldest.
 local function at(limit, i)
   if i >= limit.older then
-    return unpack48(limit.text, limit.start + (i - limit.older) * RECORD, now)
+    local from = limit.start + (i - limit.older) * RECORD
+    return time(byte(limit.text, from, from + 5))
   end
   local from = PAGE + i * RECORD
-  return unpack48(redis.call('GETRANGE', limit.key, integer(from), integer(from + 5)), 1, now)
+  return time(byte(redis.call('GETRANGE', limit.key, integer(from), integer(from + 5)), 1, 6))
 end
 
 -- probe finds out, too, whether the log is full: it has as many units as the largest count needs once the cost is charged.
 local function probe(limit)
-  load(limit)
-  local cost, units, allowed, full = limit.cost, limit.units, true, true
+  local units, cost, rules, allowed, full = load(limit), limit.cost, limit.rules, true, true
   limit.written = false
   if cost == 0 then
     return true
   end
-  for i = 1, #limit.rules do
-    local rule = limit.rules[i]
+  for i = 1, #rules do
+    local rule = rules[i]
     local rank = rule.count - cost + 1
-    local time = rank >= 1 and rank <= units and at(limit, units - rank) or 0
     if rank < 1 then
       rule.retry, allowed = -1, false
-    elseif time <= limit.floor then
+    elseif rank > units then
       full = false
-    elseif time > now - rule.window then
-      rule.retry, allowed = time + rule.window - now, false
+    else
+      local charged = at(limit, units - rank)
+      if charged <= limit.floor then
+        full = false
+      elseif charged > now - rule.window then
+        rule.retry, allowed = charged + rule.window - now, false
+      end
     end
   end
   limit.full = full
@@ -139,17 +162,18 @@ local function others()
     return behind .. string.sub(limit.text, limit.start + (from - older) * RECORD, limit.start - 1 + (to - older) * RECORD)
   end
 
-  -- later returns the first record of low and below high that is later than a time, high if none is. They are read at
+  -- later returns the first record of low and below high that is later than an edge, high if none is. They are read at
   -- once where they are few.
-  local function later(limit, time, low, high)
+  local function later(limit, edge, low, high)
     local text, from
     while low < high do
       if not text and high - low <= CHUNK then
         text, from = records(limit, low, high), low
       end
       local middle = math.floor((low + high) / 2)
-      local found = text and unpack48(text, (middle - from) * RECORD + 1, now) or at(limit, middle)
-      if found > time then
+      local first = text and (middle - from) * RECORD + 1
+      local found = text and time(byte(text, first, first + 5)) or at(limit, middle)
+      if found > edge then
         high = middle
       else
         low = middle + 1
@@ -176,7 +200,7 @@ local function others()
       redis.call('SET', limit.key, '\3log' .. pack(expires) .. all, ...)
     else
       local older, room = units - KEPT, math.max((PAGE - LONG_HEAD) / RECORD - KEPT, math.floor(units / 8))
-      local page = long_head(expires, unpack48(all, 1, now) - 1, older, room) .. string.sub(all, older * RECORD + 1)
+      local page = long_head(expires, time(byte(all, 1, 6)) - 1, older, room) .. string.sub(all, older * RECORD + 1)
       redis.call('SET', limit.key, page .. string.rep('\0', PAGE - #page) .. string.sub(all, 1, older * RECORD) ..
         string.rep('\0', room * RECORD), ...)
     end
@@ -184,7 +208,7 @@ local function others()
 
   -- turn moves records from the first PAGE bytes to those behind, and returns whether there was room for them.
   local function turn(limit, added, expires)
-    local older, room = limit.older, unpack48(limit.text, 23, 0)
+    local older, room = limit.older, number(byte(limit.text, 23, 28))
     local newer = records(limit, older, limit.units) .. added
     local moved = #newer / RECORD - KEPT
     if moved > room then
@@ -198,12 +222,12 @@ local function others()
 
   -- insert adds records of a time. The key expires at expires: in ms, if that is new. stale says that there are records of
   -- times so long ago that they are to be dropped at once.
-  local function insert(limit, time, added, expires, ms, stale)
+  local function insert(limit, charged, added, expires, ms, stale)
     local units = limit.units
     local place = units
-    if units > 0 and at(limit, units - 1) > time then
-      place = later(limit, time, 0, units)
-    elseif limit.older > 0 and time > limit.floor and not stale and turn(limit, added, expires) then
+    if units > 0 and at(limit, units - 1) > charged then
+      place = later(limit, charged, 0, units)
+    elseif limit.older > 0 and charged > limit.floor and not stale and turn(limit, added, expires) then
       if ms then
         redis.call('PEXPIRE', limit.key, ms)
       end
@@ -223,16 +247,16 @@ local function others()
       redis.call('SETRANGE', limit.key, integer(limit.start - 1 + (from - limit.older) * RECORD),
         records(limit, to, limit.units) .. string.rep('\0', (to - from) * RECORD))
     else
-      write(limit, rest(limit, 0, from) .. rest(limit, to, limit.units), unpack48(limit.text, 5, now), 'KEEPTTL')
+      write(limit, rest(limit, 0, from) .. rest(limit, to, limit.units), limit.expires, 'KEEPTTL')
     end
   end
 
-  local function discharge(limit, _, charged)
+  local function discharge(limit, _, at_time)
     load(limit)
     limit.written = true
-    local cost, units, time = limit.cost, limit.units, unpack48(record(charged + limit.ahead), 1, now)
-    local first = later(limit, time - 1, 0, units)
-    if cost > 0 and first + cost <= units and at(limit, first + cost - 1) == time then
+    local cost, units, charged = limit.cost, limit.units, time(byte(record(at_time + limit.ahead), 1, 6))
+    local first = later(limit, charged - 1, 0, units)
+    if cost > 0 and first + cost <= units and at(limit, first + cost - 1) == charged then
       cut(limit, first, first + cost)
     end
   end
@@ -272,15 +296,21 @@ end
 
 local stamp, insert -- the record of now, and a function of others: both once they are needed
 
+-- horizon finds out, once for a limit, when its expiry is near: before soon. Then the key is to expire in lasting ms, until ends.
+local function horizon(limit)
+  local ms = math.ceil((limit.window + limit.ahead) / 1000)
+  local ends = now + (ms + SLACK_AFTER_WINDOW) * 1000
+  limit.soon, limit.lasting, limit.ends, limit.packed = now + (ms + 1) * 1000, integer(ms + SLACK_AFTER_WINDOW), ends, pack(ends)
+end
+
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
 local function settle(limit)
-  local text, units, older, floor, ahead = limit.text, limit.units, limit.older, limit.floor, limit.ahead
-  local expires, near = units > 0 and unpack48(text, 5, now) or 0, nil
-  local time, ms = now + ahead, math.ceil((limit.window + ahead) / 1000)
-  if math.floor((expires - now) / 1000) <= ms then
-    expires, near = now + (ms + SLACK_AFTER_WINDOW) * 1000, integer(ms + SLACK_AFTER_WINDOW)
+  local text, units, older, floor, charged = limit.text, limit.units, limit.older, limit.floor, now + limit.ahead
+  if not limit.soon then
+    horizon(limit)
   end
+  local near = units == 0 or limit.expires < limit.soon
   if limit.full then
     floor = math.max(floor, now - limit.window)
   end
@@ -290,35 +320,40 @@ local function settle(limit)
   end
   limit.written = true
   stamp = stamp or record(now)
-  local added = ahead == 0 and stamp or record(time)
+  local added = limit.ahead == 0 and stamp or record(charged)
   if limit.cost > 1 then
     added = string.rep(added, limit.cost)
   end
-  local place = limit.start - 1 + (units - older) * RECORD
-  if time <= floor or stale and older > 0 or place + #added >= PAGE or units > 0 and at(limit, units - 1) > time then
+  local place, last = limit.start - 1 + (units - older) * RECORD, 0
+  if units > older then
+    last = time(byte(text, place - 5, place))
+  elseif units > 0 then
+    last = at(limit, units - 1)
+  end
+  if last > charged or place + #added >= PAGE or charged <= floor or stale and older > 0 then
     limit.floor = floor
     insert = insert or others().insert
-    insert(limit, time, added, expires, near, stale)
+    insert(limit, charged, added, near and limit.ends or limit.expires, near and limit.lasting, stale)
   elseif older > 0 then
     redis.call('SETRANGE', limit.key, integer(place), added)
     if near or floor ~= limit.floor then
-      redis.call('SETRANGE', limit.key, '4', pack(expires) .. pack(floor))
+      redis.call('SETRANGE', limit.key, '4', (near and limit.packed or string.sub(text, 5, 10)) .. pack(floor))
     end
     if near then
-      redis.call('PEXPIRE', limit.key, near)
+      redis.call('PEXPIRE', limit.key, limit.lasting)
     end
-  else
+  elseif near or limit.full then
     local from = limit.start
-    while from <= place and unpack48(text, from, now) <= floor do
+    while from <= place and time(byte(text, from, from + 5)) <= floor do
       from = from + RECORD
     end
     if near then
-      redis.call('SET', limit.key, '\3log' .. pack(expires) .. string.sub(text, from) .. added, 'PX', near)
-    elseif from > limit.start then
-      redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
+      redis.call('SET', limit.key, '\3log' .. limit.packed .. string.sub(text, from) .. added, 'PX', limit.lasting)
     else
-      redis.call('SET', limit.key, text .. added, 'KEEPTTL')
+      redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     end
+  else
+    redis.call('SET', limit.key, text .. added, 'KEEPTTL')
   end
 end
 

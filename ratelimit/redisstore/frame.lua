@@ -71,9 +71,9 @@ local decision = {limits = {}} -- the one that is being made
 local reply = {now}
 
 local function probe()
-  local allowed = true
+  local limits, allowed = decision.limits, true
   for i = 1, decision.size do
-    local limit = decision.limits[i]
+    local limit = limits[i]
     if not limit.algorithm.probe(limit) then
       allowed = false
     end
@@ -88,25 +88,22 @@ local function describe()
   end
 end
 
--- try charges one limit after the other, and says how many, and describes them where that is asked for. It stops where the base
--- is another admission's.
-local function try()
-  for i = 1, decision.size do
-    local limit = decision.limits[i]
+-- commit charges one limit after the other, and says how many. It stops where the base is another admission's.
+local function commit()
+  local limits, size = decision.limits, decision.size
+  for i = 1, size do
+    local limit = limits[i]
     local charge = limit.algorithm.charge
-    if limit.cost > 0 and charge and not charge(limit, decision.base) then
+    if charge and limit.cost > 0 and not charge(limit, decision.base) then
       return TAKEN
     end
     decision.charged = i
   end
-  for i = 1, decision.size do
-    local limit = decision.limits[i]
+  for i = 1, size do
+    local limit = limits[i]
     if limit.cost > 0 then
       limit.algorithm.settle(limit, decision.base)
     end
-  end
-  if decision.detail then
-    describe()
   end
   return DONE
 end
@@ -148,6 +145,20 @@ local function refuse()
   end
 end
 
+local function take()
+  local status = DENIED
+  if probe() then
+    status = commit()
+  else
+    refuse()
+  end
+  if decision.detail and status ~= TAKEN then
+    describe()
+  end
+  return status
+end
+
+-- decide does what few decisions ask for.
 local function decide()
   local status = DENIED
   if decision.op == RESET then
@@ -161,16 +172,12 @@ local function decide()
     return DONE
   elseif decision.op == PEEK then
     probe()
-  elseif decision.op == BACK then
+  else
     for i = 1, decision.size do
       local limit = decision.limits[i]
       others(limit).discharge(limit, decision.base, decision.at)
     end
     status = DONE
-  elseif probe() then
-    return try()
-  else
-    refuse()
   end
   if decision.detail then
     describe()
@@ -185,21 +192,6 @@ local function revert()
       others(limit).revert(limit, decision.base)
     end
   end
-end
-
--- conclude decides, and leaves every limit charged or none: none if the base is another admission's, and none if a command
--- fails, where it returns why.
-local function conclude()
-  decision.charged = 0
-  local ok, status = pcall(decide)
-  if ok and status ~= TAKEN then
-    return status
-  end
-  pcall(revert)
-  if ok then
-    return TAKEN
-  end
-  return FAILED, status
 end
 
 -- failure is the script's reply where it fails of why.
@@ -264,57 +256,78 @@ local function read_limits()
   return read, at
 end
 
--- read_run makes ready for the decisions of the run at a place in ARGV, and returns the places of their bases and of the next
--- run. Places are no locals of what calls it, and of a function too: where a pcall has caught an error, the Lua of miniredis
--- lets the two see different values.
+-- read_run makes ready for the decisions of the run at a place in ARGV, and returns the place of the next
+-- run. What it finds out is no local of what calls it, and of a function too: where a pcall has caught an error, the Lua of
+-- miniredis lets the two see different values.
 local function read_run(limits, at)
   local size = ARGV[at + 3] + 0
   decision.op, decision.detail, decision.at, decision.size = ARGV[at], ARGV[at + 1] == '1', ARGV[at + 2], size
+  decision.brief = decision.op == TAKE and not decision.detail -- there is no more to say of one that is done than that
   at = at + 4
   for i = 1, size do
     local limit = limits[ARGV[at] + 0]
     limit.cost = ARGV[at + 1] + 0
-    decision.limits[i] = limit
+    decision.limits[i], decision.brief = limit, decision.brief and not limit.algorithm.delays
     at = at + 2
   end
-  decision.count, decision.named = ARGV[at] + 0, ARGV[at + 1] == '1'
-  at = at + 2
-  return at, decision.named and at + decision.count or at
+  decision.count, decision.bases = ARGV[at] + 0, nil
+  if ARGV[at + 1] == '0' then
+    return at + 2
+  end
+  decision.bases = at + 2
+  return at + 2 + decision.count
 end
 
--- read_keys gives the decision that is being made its keys, and returns the place of the next one's.
-local function read_keys(keys)
-  for i = 1, decision.size do
-    decision.limits[i].key = KEYS[keys + i]
+-- work makes the decisions of the run from the one numbered first, and answers them. An error ends it, in the decision that has
+-- the number then.
+local function work(first)
+  local limits, size, brief, act = decision.limits, decision.size, decision.brief, decision.op == TAKE and take or decide
+  local bases, keys = decision.bases, decision.keys + first * size
+  for i = first, decision.count - 1 do
+    decision.number, decision.charged = i, 0
+    if bases then
+      decision.base = ARGV[bases + i]
+    end
+    for j = 1, size do
+      limits[j].key = KEYS[keys + j]
+    end
+    keys = keys + size
+    local status = act()
+    if status == TAKEN then
+      pcall(revert)
+    end
+    if status == DONE and brief then
+      reply[#reply + 1] = DONE
+    else
+      answer(status)
+    end
   end
-  return keys + decision.size
+  decision.number = decision.count
 end
 
 local limits, at = read_limits()
-local bases, keys = nil, 0
-bases, at = read_run(limits, at)
-if at > #ARGV and decision.count == 1 then
-  decision.base = ARGV[bases]
-  read_keys(keys)
-  local status, why = conclude()
-  if status == FAILED then
-    return failure(why)
-  end
-  answer(status)
-  return reply
-end
-while true do
-  for i = 0, decision.count - 1 do
-    decision.base = ARGV[bases + i]
-    keys = read_keys(keys)
-    local status, why = conclude()
-    if decision.failure ~= false then
-      decision.failure = status == FAILED and common(why)
+local keys = 0
+repeat
+  at = read_run(limits, at)
+  decision.keys = keys
+  keys = keys + decision.count * decision.size
+  local first = 0
+  repeat
+    local ok, why = pcall(work, first)
+    if decision.number > first then
+      decision.failure = false
     end
-    answer(status)
-  end
-  if at > #ARGV then
-    return decision.failure or reply
-  end
-  bases, at = read_run(limits, at)
-end
+    if not ok then
+      pcall(revert)
+      if #KEYS == decision.size then
+        return failure(why)
+      end
+      if decision.failure ~= false then
+        decision.failure = common(why)
+      end
+      answer(FAILED)
+    end
+    first = decision.number + 1
+  until first >= decision.count
+until at > #ARGV
+return decision.failure or reply
