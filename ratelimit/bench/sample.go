@@ -15,6 +15,8 @@ type sample struct {
 	nanos     float64 // of a call: the mean, or the median where calls are timed one by one
 	allocs    float64 // of a call
 	bytes     float64 // that a call leaves in the server
+	own       float64 // µs of the processors that a call takes of this program
+	server    float64 // and of the server
 }
 
 // measurement measures for about so long.
@@ -38,11 +40,11 @@ func together(callers int, open open) prepare {
 		if err != nil {
 			return nil, err
 		}
-		return func(span time.Duration) (sample, error) { return throughput(callers, span, call) }, nil
+		return func(span time.Duration) (sample, error) { return throughput(l, callers, span, call) }, nil
 	}
 }
 
-func throughput(callers int, span time.Duration, call call) (sample, error) {
+func throughput(l *lab, callers int, span time.Duration, call call) (sample, error) {
 	for i := range 10 {
 		if err := call(i); err != nil {
 			return sample{}, err
@@ -55,7 +57,7 @@ func throughput(callers int, span time.Duration, call call) (sample, error) {
 		wg     sync.WaitGroup
 	)
 	runtime.GC()
-	before := mallocs()
+	before, own, server := mallocs(), ownTime(), l.serverTime()
 	begin := time.Now()
 	timer := time.AfterFunc(span, func() { stop.Store(true) })
 	defer timer.Stop()
@@ -77,6 +79,8 @@ func throughput(callers int, span time.Duration, call call) (sample, error) {
 		perSecond: n / took.Seconds(),
 		nanos:     float64(took) / n,
 		allocs:    (mallocs() - before) / n,
+		own:       (ownTime() - own) / n,
+		server:    (l.serverTime() - server) / n,
 	}, nil
 }
 

@@ -105,14 +105,15 @@ func (m metric) text(bound float64) string {
 // print writes the medians of what was measured.
 func (r results) print(to io.Writer) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "contestant\t/s\tns\tallocs\tbytes\t")
+	fmt.Fprintln(w, "contestant\t/s\tns\town µs\tserver µs\tallocs\tbytes\t")
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		middle := func(of func(sample) float64) string {
 			all := slices.Clone(r[name])
 			slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(of(a), of(b)) })
 			return strconv.FormatFloat(of(all[len(all)/2]), 'f', 1, 64)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", name, middle(perSecond.of), middle(nanos.of), middle(allocs.of), middle(bytes.of))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, middle(perSecond.of), middle(nanos.of),
+			middle(func(s sample) float64 { return s.own }), middle(func(s sample) float64 { return s.server }), middle(allocs.of), middle(bytes.of))
 	}
 	fmt.Fprintln(w)
 	w.Flush()
