@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -82,10 +83,8 @@ const (
 //
 //     bound(|I|) + Σ over the losses and its resets f that meet I of min(bound(|I|), what was admitted in I before the end of f)
 //
-//   - what was given back in I that had been charged before an f
-//
-//     where bound is what the algorithm promises of an interval of this length. What has been given back before the end of I
-//     is not admitted.
+//     and what was given back in I that had been charged before an f: by whoever was admitted, or by the store where limits lie apart. Here bound is what the
+//     algorithm promises of an interval of this length. What has been given back before the end of I is not admitted.
 //
 //   - denials: what may be charged when a limit denies a cost, and the cost, are more than its rule has room for.
 //
@@ -248,11 +247,25 @@ func (h *history) oblivion(limit int) oblivion {
 	}
 	for i := range h.calls {
 		c := &h.calls[i]
-		if c.backEnd > 0 && c.asks(limit) > 0 && len(meeting(o.losses, span{c.start, c.backEnd})) > 0 {
-			o.astray = append(o.astray, admission{at: c.backEnd, start: c.backStart, cost: c.asks(limit)})
+		if back := h.returns(c); back.end > 0 && c.asks(limit) > 0 && len(meeting(o.losses, span{c.start, back.end})) > 0 {
+			o.astray = append(o.astray, admission{at: back.end, start: back.begin, cost: c.asks(limit)})
 		}
 	}
 	return o
+}
+
+// returns is when what a call was charged is given back: by whoever made it, or by the store, where one of its limits has reserved what another denies. The end
+// is zero where nothing is.
+func (h *history) returns(c *call) span {
+	switch {
+	case c.backEnd > 0:
+		return span{c.backStart, c.backEnd}
+	case c.result == allowed || !h.mayReserve(c):
+		return span{}
+	case c.end-c.start < redisstore.DefaultBudget:
+		return span{c.start, c.end}
+	}
+	return span{c.start, c.end + phantom} // beyond the budget it goes on after the call
 }
 
 // more is how much more than most may be admitted in an interval for what was lost in it: of each loss, what had been
@@ -324,8 +337,11 @@ func (h *history) holdings(limit int) []holding {
 // mayHold says whether anything may be charged by a call: by one that is not allowed where its answer was lost, or its limits lie apart, and what some of
 // them reserved may not have come back.
 func (h *history) mayHold(c *call) bool {
-	return c.result == allowed || c.result == indeterminate || h.apart && len(c.charges) > 1 && !c.remembered()
+	return c.result == allowed || c.result == indeterminate || h.mayReserve(c)
 }
+
+// mayReserve says whether some limits of a call may have reserved what it asked while others denied it, or were not to be reached.
+func (h *history) mayReserve(c *call) bool { return h.apart && len(c.charges) > 1 && !c.remembered() }
 
 // total answers how much has come by a time.
 type total struct {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -104,6 +105,40 @@ func TestHistoryLawsOfActs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			req := store.NewRequest(directiveOf(t, "2,1s ban=500ms after=3"), "rl:global:a", 1)
 			h := history{limits: []store.Request{req}, calls: test.calls, acts: test.acts, losses: test.losses}
+			wantLaw(t, &h, test.breaks)
+		})
+	}
+}
+
+// TestHistoryLawsApart holds that the checker of histories knows of reservations that are given back: where what they reserved was lost before, others lose it.
+func TestHistoryLawsApart(t *testing.T) {
+	straddling := call{ // is denied by another limit than the one that it has reserved
+		charges: []charge{{cost: 1}, {limit: 1, cost: 1, denies: true}}, start: 49 * time.Millisecond, end: 60 * time.Millisecond, result: denied,
+	}
+	later, overdue := straddling, straddling
+	later.start, later.end = 65*time.Millisecond, 66*time.Millisecond
+	overdue.start, overdue.end = 10*time.Millisecond, 10*time.Millisecond+redisstore.DefaultBudget
+	for _, test := range []struct {
+		name   string
+		denied call
+		apart  bool
+		breaks string
+	}{
+		{"given back after the reset", straddling, true, ""},
+		{"of limits that lie together", straddling, false, "admissions"},
+		{"reserved after the reset", later, true, "admissions"},
+		{"given back beyond the budget", overdue, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limit := directiveOf(t, "2,1s")
+			h := history{
+				limits: []store.Request{store.NewRequest(limit, "rl:global:a", 1), store.NewRequest(limit, "rl:global:b", 1)},
+				calls: []call{
+					at(0, allowed), at(1, allowed), at(52, allowed), at(80, allowed), at(81, allowed), test.denied,
+					{charges: []charge{{limit: 1, cost: 1}}, result: indeterminate}, {charges: []charge{{limit: 1, cost: 1}}, result: indeterminate},
+				},
+				acts: []act{resetAt(50)}, apart: test.apart,
+			}
 			wantLaw(t, &h, test.breaks)
 		})
 	}

@@ -71,7 +71,7 @@ func TestHostileOptions(t *testing.T) {
 			if n := late.failed(); n != 8 {
 				t.Errorf("%v while the server does not answer, want 8 that fail", &late)
 			}
-			late.wantInTime(t)
+			late.wantInTime(t, brief)
 			proxy.Always(redistest.Pass)
 			proxy.Cut()
 			decidesAgain(t, s, key)
@@ -326,7 +326,7 @@ func lateHook(t *testing.T, s *redisstore.Store, h *latch, client *redis.Client,
 			if cancelled != errors.Is(err, context.DeadlineExceeded) || !cancelled && classOf(err) != store.Unavailable {
 				t.Errorf("Take of a script that is held back = %v, want an error of class %v, or the context's", err, store.Unavailable)
 			}
-		case <-time.After(late):
+		case <-time.After(tooLate):
 			t.Fatal("a call has not ended with its budget, and waits for a hook")
 		}
 	}

@@ -19,7 +19,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
+	go machine.run()
 	code := redistest.Main(m)
+	close(machine.over)
 	if code == 0 {
 		// A pool of go-redis's that could not dial looks once a second whether it is closed.
 		dialling := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")

@@ -110,49 +110,69 @@ var faultMatrix = []row{
 	{fault: "TIME moves within a script", invariant: "read once", test: "TestScriptReadsTimeOnce"},
 }
 
-// TestFaults produces every fault of the matrix for real, and prints the matrix with what happened.
+// TestFaults produces every fault of the matrix for real, and prints the matrix with what happened, and how long decisions took, none of which outlasts its
+// budget. With RATELIMIT_TEST_REDIS=require it fails where a fault is not produced.
 func TestFaults(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "fault\twhat happened\tinvariant\tresult")
+	fmt.Fprintln(w, "fault\twhat happened\tinvariant\tp99, slowest\tresult")
 	for _, r := range faultMatrix {
-		happened, result := r.not, "not produced"
+		got := produced{happened: r.not, result: "not produced"}
 		if r.not == "" {
-			result = ""
-			ok := t.Run(r.fault, func(t *testing.T) { happened, result = r.run(t) })
+			got.result = ""
+			ok := t.Run(r.fault, func(t *testing.T) { r.run(t, &got) })
 			switch {
+			case got.result == "" && ok:
+				continue // not among those that -run names
 			case !ok:
-				result = "FAIL"
-			case result == "":
-				continue // not among those that -run names, or skipped
+				got.result = "FAIL"
+			case got.result == "skipped" && required():
+				t.Errorf("%s: the fault was not produced, want it", r.fault)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.fault, happened, r.invariant, result)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.fault, got.happened, r.invariant, got.prompt, got.result)
 	}
 	w.Flush()
 	t.Log("\n" + table.String())
 }
 
-func (r *row) run(t *testing.T) (happened, result string) {
+// produced is what came of a row.
+type produced struct {
+	happened string
+	prompt   string // how long the decisions took; empty where none was measured
+	result   string
+}
+
+func (r *row) run(t *testing.T, got *produced) {
+	got.result = "skipped" // unless it comes to another
 	if r.produce != nil {
 		if testing.Short() {
 			t.Skip("takes seconds")
 		}
-		return r.produce(t), "pass"
+		calls := watch(t)
+		got.happened = r.produce(t)
+		got.prompt, got.result = calls.hold(t), "pass"
+		return
 	}
 	for _, test := range strings.Fields(r.test) {
 		if name, _, _ := strings.Cut(test, "/"); !declared(t, name) {
 			t.Errorf("the package has no %s, want the test of this fault", name)
 		}
 	}
-	happened = "see " + strings.ReplaceAll(r.test, " ", ", ")
+	got.happened = "see " + strings.ReplaceAll(r.test, " ", ", ")
 	if !*whole {
-		return happened, "elsewhere"
+		got.result = "elsewhere"
+		return
 	}
+	skipped := 0
 	for _, test := range strings.Fields(r.test) {
-		runAlone(t, test)
+		if runAlone(t, test) {
+			skipped++
+		}
 	}
-	return happened, "pass"
+	if skipped == 0 {
+		got.result = "pass"
+	}
 }
 
 // declared says whether a test file of this package declares the test.
@@ -175,16 +195,28 @@ func declared(t *testing.T, name string) bool {
 	return false
 }
 
-// runAlone runs another test of this package in a process of its own.
-func runAlone(t *testing.T, test string) {
+// runAlone runs another test of this package in a process of its own, and reports whether that, or a part of it, was skipped: with
+// RATELIMIT_TEST_REDIS=require that fails the test.
+func runAlone(t *testing.T, test string) (skipped bool) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pattern := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
-	out, err := exec.Command(self, "-test.run", pattern, "-rapid.nofailfile", "-test.timeout", "5m").CombinedOutput()
+	args := []string{"-test.v", "-test.run", pattern, "-rapid.nofailfile", "-test.timeout", "5m"}
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	out, err := exec.Command(self, args...).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "no tests to run") {
 		t.Errorf("%s: %v\n%s", test, err, out)
 	}
+	if skipped = strings.Contains(string(out), "--- SKIP: "); skipped && required() {
+		t.Errorf("%s was skipped, at least in part, want it run:\n%s", test, out)
+	}
+	return skipped
 }
+
+// required says whether no fault may go without being produced.
+func required() bool { return os.Getenv("RATELIMIT_TEST_REDIS") == "require" && !testing.Short() }

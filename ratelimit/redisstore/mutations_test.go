@@ -41,6 +41,10 @@ var mutations = []mutation{
 		`if status != done || err != nil {`, `if err == nil && status != done {`, ".", "TestLostReservation"},
 	{"what may have been charged is not given back",
 		`return errors.As(f.err, &lost) && lost.Class == store.Indeterminate`, `return false && errors.As(f.err, &lost)`, ".", "TestLostReservation"},
+	{"calls outlast their budget",
+		`		s.budget = d
+		return nil`, `		s.budget = 20 * d
+		return nil`, ".", "TestHostileOptions"},
 	{"no breaker",
 		`return c.ConsecutiveFailures >= trip`, `return false`, ".", "TestBreaker"},
 	{"one breaker for all servers of a client",

@@ -219,7 +219,7 @@ func paused(t *testing.T) string {
 		if n := calls.failed(); n == 0 {
 			t.Errorf("%v while the server pauses, want some that fail", &calls)
 		}
-		calls.wantInTime(t)
+		calls.wantInTime(t, brief)
 		decidesAgain(t, s, key)
 		n := charged(t, admin, key)
 		calls.wantCharged(t, n)

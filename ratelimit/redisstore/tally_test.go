@@ -3,13 +3,13 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
@@ -19,17 +19,21 @@ type tally struct {
 	unavailable, indeterminate, misconfigured atomic.Int64
 
 	mu   sync.Mutex
-	err  error           // of the latest call that was sent and failed
-	rest error           // of the latest call that was not, for its server is at rest
-	took []time.Duration // by each
+	err  error      // of the latest call that was sent and failed
+	rest error      // of the latest call that was not, for its server is at rest
+	took []duration // by each
 }
 
 // take makes one call.
 func (c *tally) take(s store.Store, requests ...store.Request) error {
-	begin := time.Now()
-	out, err := store.Take(context.Background(), s, requests, false)
+	var out store.Outcome
+	var err error
+	d := timed(func() { out, err = store.Take(context.Background(), s, requests, false) })
+	if s, ok := s.(*redisstore.Store); ok {
+		watched.Load().note(d, s.Budget())
+	}
 	c.mu.Lock()
-	c.took = append(c.took, time.Since(begin))
+	c.took = append(c.took, d)
 	c.mu.Unlock()
 	c.count(out.Allowed, err)
 	return err
@@ -106,20 +110,17 @@ func (c *tally) String() string {
 			text += fmt.Sprintf(", %d %s", of.n, of.what)
 		}
 	}
-	p99, slowest := c.slowest()
-	return text + fmt.Sprintf(" (p99 %v, slowest %v)", p99.Round(time.Millisecond/10), slowest.Round(time.Millisecond/10))
+	return text
 }
 
-// slowest is how long 99 of 100 calls took at most, and all of them.
-func (c *tally) slowest() (p99, all time.Duration) {
+// wantInTime fails the test if a call has not ended with its budget.
+func (c *tally) wantInTime(t *testing.T, budget time.Duration) {
+	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(c.took)
-	if n == 0 {
-		return 0, 0
+	for _, d := range c.took {
+		wantPrompt(t, d.over(budget))
 	}
-	slices.Sort(c.took)
-	return c.took[n*99/100], c.took[n-1]
 }
 
 // wantDecided fails the test if a call was not decided.
