@@ -229,6 +229,7 @@ func (c *command) feed(s *simulating, r *report.Report) error {
 		defer in.Close()
 		files = append(files, traffic.File{Name: name, Reader: in})
 	}
+	s.log.Names = append([]string{}, r.Counts()...)
 	source, err := s.log.Read(files...)
 	if err != nil {
 		return err

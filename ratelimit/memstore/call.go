@@ -163,6 +163,14 @@ func (c call) describe(now int64, answers []store.RuleOutcome) {
 	}
 }
 
+// held returns the entry of the key, whether it has expired or not; nil if there is none.
+func (p *place) held() *entry {
+	if p.entry != nil {
+		return p.entry
+	}
+	return p.shard.get(p.hash, p.req.Key)
+}
+
 // giveBack gives back at now what receipt charged, while the shards of its keys are locked.
 func (c call) giveBack(now int64, receipt store.Receipt) {
 	for i := range c {
@@ -174,7 +182,7 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 			}
 			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
 		}
-		if e := p.shard.get(p.hash, req.Key); e != nil && req.Cost > 0 {
+		if e := p.held(); e != nil && req.Cost > 0 {
 			e.giveBack(now, req, a)
 		}
 	}

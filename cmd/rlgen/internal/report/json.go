@@ -25,6 +25,8 @@ type logJSON struct {
 	Late  int64    `json:"late"`
 	Other int64    `json:"other"`
 	Why   []string `json:"why,omitempty"`
+	// Broken are the files that cannot be read to their ends.
+	Broken []string `json:"broken,omitempty"`
 }
 
 type candidateJSON struct {
@@ -94,7 +96,7 @@ func (r *Report) JSON(w io.Writer) error {
 		out.Course = r.course()
 	}
 	if r.Log != nil {
-		out.Log = &logJSON{r.Log.Lines, r.Log.Bad, r.Log.Late, r.Log.Left, r.Log.First}
+		out.Log = &logJSON{r.Log.Lines, r.Log.Bad, r.Log.Late, r.Log.Left, r.Log.First, r.Log.Broken}
 	}
 	for _, run := range r.Runs {
 		c := candidateJSON{Name: run.Name, Allowed: run.Allowed, Denied: run.Denied, Assumed: run.Assumed}

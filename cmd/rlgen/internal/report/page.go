@@ -54,7 +54,7 @@ code{font:14px ui-monospace,monospace}
 <h1>What limits do to this traffic</h1>
 <p>{{.Source}}.
 {{if .Calls}}{{count .Calls}} calls from {{time .First}} to {{time .Last}} UTC.{{else}}No calls.{{end}}
-{{with .Log}}{{if .Left}}{{count .Left}} lines are of other methods. {{end}}{{if .Bad}}{{count .Bad}} of {{count .Lines}} lines are left out, {{count .Late}} of them because they are too late.{{end}}{{end}}</p>
+{{with .Log}}{{if .Left}}{{count .Left}} lines are of other methods. {{end}}{{if .Bad}}{{count .Bad}} of {{count .Lines}} lines are left out, {{count .Late}} of them because they are too late.{{end}}{{range .Broken}} {{.}}.{{end}}{{end}}</p>
 {{.Picture}}
 {{$page := .}}
 {{range .Runs}}{{$run := .}}

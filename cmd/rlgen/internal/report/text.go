@@ -55,6 +55,9 @@ func (r *Report) head(p *printer) {
 			p.line("  %s", why)
 		}
 	}
+	for _, why := range r.Log.Broken {
+		p.line("%s", why)
+	}
 }
 
 func clock(at int64, layout string) string { return stamp(at).Format(layout) }

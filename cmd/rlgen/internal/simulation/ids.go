@@ -1,59 +1,120 @@
 package simulation
 
-import "github.com/rlgen/rlgen/rules"
+import (
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/rules"
+)
 
-// ids is what is known of the ids of a limit: those of this window and of the one before.
-type ids struct {
-	suffix    string // of their keys
-	window    int64  // µs, the longest
-	began     int64
-	this, old map[string]*one
-	last      *one
-	most      int
-	addresses map[string]string // what those of this window count by
+// known is what a simulation keeps of a name of the traffic.
+type known struct {
+	ones    []one         // of each limit of each run, by [Limit.index]; nil where the name is no id of any
+	address *traffic.Name // what the name counts by as an address, nil if it is none
+	parsed  bool          // it is known whether it is an address
+	first   [1]one        // the memory of ones, where there is no more than one limit
 }
 
-// one is one id.
+// one is what a limit knows of an id.
 type one struct {
-	id, key string
-	windows []window // of the rules
+	cell    memstore.Cell
+	hit     *hit
+	period  int64 // the last one in which it has called, counted from 1
+	windows []window
+	few     [2]window // the memory of windows, where there are no more than two rules
 }
 
-// window is how many calls there were in the newest one.
+// window is how many calls there were in the newest one of a rule.
 type window struct{ at, calls int64 }
 
-// at returns what is known of an id, at a time.
-func (s *ids) at(id string, now int64, rules int) *one {
-	if s.this == nil || now-s.began >= s.window {
-		if s.old = s.this; now-s.began >= 2*s.window {
-			s.old = nil
-		}
-		s.this, s.began = make(map[string]*one), now-now%s.window
-		s.addresses = nil
+// knownOf returns what is known of a name.
+func knownOf(n *traffic.Name) *known {
+	if k, ok := n.Own.(*known); ok {
+		return k
 	}
-	who, ok := s.this[id]
-	if !ok {
-		if who, ok = s.old[id]; ok {
-			delete(s.old, id)
-		} else {
-			who = &one{id: id, key: id + s.suffix, windows: make([]window, rules)}
-		}
-		s.this[id] = who
-		s.most = max(s.most, len(s.this)+len(s.old))
+	k := new(known)
+	n.Own = k
+	return k
+}
+
+// idOf returns what a limit of a kind counts a call by, nil if there is nothing.
+func (s *Simulation) idOf(k rules.Kind, call *traffic.Call) *traffic.Name {
+	switch k {
+	case rules.Global:
+		return &s.all
+	case rules.IP:
+		return s.address(call)
+	case rules.User:
+		return call.User
 	}
-	s.last = who
+	return call.Key
+}
+
+// address returns what the address of a call counts by. Many an address of IPv6 counts by one network.
+func (s *Simulation) address(call *traffic.Call) *traffic.Name {
+	if call.Addr == nil {
+		return nil
+	}
+	k := knownOf(call.Addr)
+	if !k.parsed || k.address != nil && k.address.Gone {
+		k.parsed, k.address = true, s.network(call)
+	}
+	return k.address
+}
+
+func (s *Simulation) network(call *traffic.Call) *traffic.Name {
+	id := rules.ParseAddressID(call.Addr.Text, rules.DefaultIPv6Prefix)
+	return s.networks.Of([]byte(id), call.At, call.At)
+}
+
+// one returns what limit l knows of an id that calls at a time.
+func (s *Simulation) one(l *Limit, id *traffic.Name, now int64) *one {
+	k := knownOf(id)
+	if k.ones == nil {
+		k.ones = within(k.first[:0], s.limits)
+	}
+	who := &k.ones[l.index]
+	if who.windows == nil {
+		who.windows = within(who.few[:0], len(l.Rules))
+	}
+	l.ids.see(who, now)
+	id.Until = max(id.Until, l.ids.ends(now))
 	return who
 }
 
-// address returns what an address counts by.
-func (s *ids) address(text string) (string, bool) {
-	id, ok := s.addresses[text]
-	if !ok {
-		id = rules.ParseAddressID(text, rules.DefaultIPv6Prefix)
-		if s.addresses == nil {
-			s.addresses = make(map[string]string)
-		}
-		s.addresses[text] = id
+// within returns n zeros, in room if they fit.
+func within[T any](room []T, n int) []T {
+	if n <= cap(room) {
+		return room[:n]
 	}
-	return id, id != ""
+	return make([]T, n)
 }
+
+// ids counts the ids of a limit within its longest window and the one before.
+type ids struct {
+	window    int64 // µs
+	period    int64 // of the newest call, counted from 1
+	this, old int   // how many have called in it, and in the one before but not in it
+	most      int
+}
+
+// see counts an id that calls at a time.
+func (s *ids) see(who *one, now int64) {
+	switch period := now/s.window + 1; {
+	case period == s.period:
+	case period == s.period+1:
+		s.old, s.this, s.period = s.this, 0, period
+	default:
+		s.old, s.this, s.period = 0, 0, period
+	}
+	if who.period == s.period {
+		return
+	}
+	if s.this++; who.period > 0 && who.period == s.period-1 {
+		s.old--
+	}
+	who.period = s.period
+	s.most = max(s.most, s.this+s.old)
+}
+
+// ends is when an id that has called at a time is counted no more.
+func (s *ids) ends(now int64) int64 { return (now/s.window + 2) * s.window }

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -17,12 +16,20 @@ type Run struct {
 	Allowed, Denied int64
 	Limits          []*Limit
 
-	store    *memstore.Store
-	now      time.Time
+	sim      *Simulation
+	cells    memstore.Cells
 	requests []store.Request
+	counts   []*memstore.Cell // of each request
+	asked    []asked
 	outcome  store.Outcome
-	asked    []int // the limit of each request
-	charged  bool  // some limit is charged by outcome
+	charged  bool // some limit is charged by outcome
+}
+
+// asked is whom a request is for.
+type asked struct {
+	limit int
+	id    *traffic.Name
+	who   *one
 }
 
 // Limit is what one limit of a candidate did.
@@ -37,8 +44,9 @@ type Limit struct {
 	LongestRetry, LongestDelay time.Duration
 	Rules                      []Rule
 	// Hit has the ids that were denied most often.
-	Hit Top
-	ids ids
+	Hit   Top
+	ids   ids
+	index int // among the limits of all runs
 }
 
 // Rule is what one rule did.
@@ -52,68 +60,92 @@ type Rule struct {
 	PeakAt int64
 }
 
-const mostKeys = 1 << 30 // the traffic's ids bound the memory
-
-func newRun(c Candidate) (*Run, error) {
-	r := &Run{Candidate: c}
-	r.store = memstore.New(memstore.WithClock(func() time.Time { return r.now }), memstore.WithMaxKeys(mostKeys))
+func (s *Simulation) newRun(c Candidate) (*Run, error) {
+	r := &Run{Candidate: c, sim: s}
 	for i := range c.Policy.Limits {
-		l := &Limit{Limit: &c.Policy.Limits[i]}
-		l.ids.suffix = ":" + l.Bucket
+		l := &Limit{Limit: &c.Policy.Limits[i], index: s.limits}
+		s.limits++
 		for _, rule := range l.Limit.Rules {
 			l.Rules = append(l.Rules, Rule{Rule: rule})
 			l.ids.window = max(l.ids.window, rule.Window.Microseconds())
 		}
 		r.Limits = append(r.Limits, l)
 		r.charged = r.charged || l.Charge != rules.ChargeAlways
+		if err := store.Validate([]store.Request{store.NewRequest(l.Limit, l.Bucket, 1)}); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
 	}
 	return r, nil
 }
 
 // decide decides one call, and sets levels where those that the call has met are higher.
-func (r *Run) decide(call *traffic.Call, levels []float64) (bool, error) {
-	r.now = time.UnixMicro(call.At)
-	r.requests, r.asked = r.requests[:0], r.asked[:0]
-	able := true
+func (r *Run) decide(call *traffic.Call, levels []float64) bool {
+	if !r.ask(call) {
+		r.Denied++
+		return false
+	}
+	out := &r.outcome
+	r.cells.Take(call.Time(), r.requests, r.counts, true, out)
+	r.tally(out, levels)
+	if out.Allowed && r.charged {
+		r.settle(call)
+	}
+	return out.Allowed
+}
+
+// ask makes the requests of a call, and says whether they can be met at all.
+func (r *Run) ask(call *traffic.Call) (able bool) {
+	r.requests, r.counts, r.asked = r.requests[:0], r.counts[:0], r.asked[:0]
+	able = true
 	for i, l := range r.Limits {
-		id, ok := l.id(call)
-		switch {
-		case !ok && l.Missing == rules.MissingAllow:
+		id := r.sim.idOf(l.Kind, call)
+		if id == nil && l.Missing == rules.MissingAllow {
 			continue
-		case !ok:
-			l.Calls++
+		}
+		l.Calls++
+		if id == nil {
 			l.NoID++
 			able = false
 			continue
 		}
-		l.Calls++
-		who := l.ids.at(id, call.At, len(l.Rules))
+		who := r.sim.one(l, id, call.At)
 		l.arrive(who, id, call)
 		if !l.fits(call.Cost) {
 			l.TooBig++
 			able = false
 			continue
 		}
-		r.requests, r.asked = append(r.requests, store.NewRequest(l.Limit, who.key, call.Cost)), append(r.asked, i)
+		r.requests = append(r.requests, l.request(id, call.Cost))
+		r.counts, r.asked = append(r.counts, &who.cell), append(r.asked, asked{i, id, who})
 	}
-	if !able {
-		r.Denied++
-		return false, nil
+	return able
+}
+
+// request asks for a call of an id. Only a ban needs a key.
+func (l *Limit) request(id *traffic.Name, cost int64) store.Request {
+	key := ""
+	if l.Ban > 0 {
+		key = id.Text + ":" + l.Bucket
 	}
-	out := &r.outcome
-	if err := r.store.Take(context.Background(), r.requests, true, out); err != nil {
-		return false, fmt.Errorf("%s: %w", r.Name, err)
-	}
-	r.tally(out, levels)
-	if !out.Allowed || !r.charged {
-		return out.Allowed, nil
-	}
-	return true, r.store.GiveBack(context.Background(), out.Receipt.Part(func(i int) bool { return r.refunds(i, call) }))
+	return store.NewRequest(l.Limit, key, cost)
+}
+
+// settle gives back what a call is not charged for, by how it ends.
+func (r *Run) settle(call *traffic.Call) {
+	var cells []*memstore.Cell
+	part := r.outcome.Receipt.Part(func(i int) bool {
+		if !r.refunds(i, call) {
+			return false
+		}
+		cells = append(cells, r.counts[i])
+		return true
+	})
+	r.cells.GiveBack(call.Time(), part, cells)
 }
 
 // refunds says whether request i is given back, by how the call ends.
 func (r *Run) refunds(i int, call *traffic.Call) bool {
-	switch r.Limits[r.asked[i]].Charge {
+	switch r.Limits[r.asked[i].limit].Charge {
 	case rules.ChargeError:
 		return !call.Failed()
 	case rules.ChargeSuccess:
@@ -130,20 +162,20 @@ func (r *Run) tally(out *store.Outcome, levels []float64) {
 		r.Denied++
 	}
 	answers := out.Rules
-	for n := range r.requests {
-		l := r.Limits[r.asked[n]]
+	for _, a := range r.asked {
+		l := r.Limits[a.limit]
 		own := answers[:len(l.Rules)]
 		answers = answers[len(l.Rules):]
 		if retry := l.answer(own, out.Allowed); retry > 0 {
 			l.Denied++
-			l.Hit.Add(l.ids.last.id)
+			a.who.hit = l.Hit.add(a.who.hit, a.id.Text)
 			l.LongestRetry = max(l.LongestRetry, retry)
 			if retry <= l.Wait && !l.Queues() {
 				l.Patient++
 			}
 		}
-		i := r.asked[n]
-		levels[i] = max(levels[i], l.level(own))
+		levels[a.limit] = max(levels[a.limit], l.level(own))
+		a.id.Until = max(a.id.Until, a.who.cell.Until().UnixMicro())
 	}
 }
 
@@ -183,27 +215,14 @@ func (l *Limit) fits(cost int64) bool {
 }
 
 // arrive counts a call of an id in the windows of the rules.
-func (l *Limit) arrive(who *one, id string, call *traffic.Call) {
+func (l *Limit) arrive(who *one, id *traffic.Name, call *traffic.Call) {
 	for j := range l.Rules {
 		r, seen := &l.Rules[j], &who.windows[j]
 		if at := call.At - call.At%r.Window.Microseconds(); at != seen.at {
 			seen.at, seen.calls = at, 0
 		}
 		if seen.calls += call.Cost; seen.calls > r.Peak {
-			r.Peak, r.PeakID, r.PeakAt = seen.calls, id, seen.at
+			r.Peak, r.PeakID, r.PeakAt = seen.calls, id.Text, seen.at
 		}
 	}
-}
-
-// id returns what the limit counts the call by, as the limiter has it, and whether there is anything.
-func (l *Limit) id(call *traffic.Call) (string, bool) {
-	switch l.Kind {
-	case rules.Global:
-		return "", true
-	case rules.IP:
-		return l.ids.address(call.Addr)
-	case rules.User:
-		return call.User, call.User != ""
-	}
-	return call.Key, call.Key != ""
 }

@@ -22,6 +22,11 @@ type Simulation struct {
 	First, Last int64
 	// Bins has the course of the calls.
 	Bins Bins
+
+	ahead    fetcher
+	limits   int           // of all runs
+	all      traffic.Name  // who everybody is to a limit of all callers
+	networks traffic.Names // that addresses count by
 }
 
 // New returns a simulation of candidates, which have decided nothing yet.
@@ -31,7 +36,7 @@ func New(candidates ...Candidate) (*Simulation, error) {
 	}
 	s := &Simulation{}
 	for _, c := range candidates {
-		run, err := newRun(c)
+		run, err := s.newRun(c)
 		if err != nil {
 			return nil, err
 		}
@@ -43,22 +48,37 @@ func New(candidates ...Candidate) (*Simulation, error) {
 
 // Run decides all calls of source. After each of some ten thousand it calls progress, if that is not nil.
 func (s *Simulation) Run(source traffic.Source, progress func()) error {
-	var call traffic.Call
-	for {
-		err := source.Next(&call)
-		if err == io.EOF {
+	calls := make([]traffic.Call, atOnce)
+	for batches := 1; ; batches++ {
+		n, err := next(source, calls)
+		s.ahead.fetch(calls[:n])
+		for i := range calls[:n] {
+			if err := s.decide(&calls[i]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
-		}
-		if err := s.decide(&call); err != nil {
-			return err
-		}
-		if progress != nil && s.Calls%(1<<14) == 0 {
+		case progress != nil && batches%(1<<14/atOnce) == 0:
 			progress()
 		}
 	}
+}
+
+// atOnce is how many calls are read before they are decided.
+const atOnce = 128
+
+// next fills in the next calls of source, and returns how many there are before its end or an error.
+func next(source traffic.Source, calls []traffic.Call) (int, error) {
+	for i := range calls {
+		if err := source.Next(&calls[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(calls), nil
 }
 
 func (s *Simulation) decide(call *traffic.Call) error {
@@ -73,15 +93,23 @@ func (s *Simulation) decide(call *traffic.Call) error {
 	bin := s.Bins.at(call.At)
 	bin.Calls++
 	for i, run := range s.Runs {
-		allowed, err := run.decide(call, bin.Levels[i])
-		if err != nil {
-			return err
-		}
-		if allowed {
+		if run.decide(call, bin.Levels[i]) {
 			bin.Allowed[i]++
 		}
 	}
 	return nil
+}
+
+// Counts says what of calls the limits count by: which of address, user and key.
+func (s *Simulation) Counts() (columns []string) {
+	for _, run := range s.Runs {
+		for _, l := range run.Limits {
+			if l.Kind != rules.Global && !slices.Contains(columns, column(l.Kind)) {
+				columns = append(columns, column(l.Kind))
+			}
+		}
+	}
+	return columns
 }
 
 // Candidate is limits that a call must all pass.
@@ -163,7 +191,7 @@ func (c *Candidate) assume(name string, l *rules.Limit) {
 		return
 	}
 	if l.By != "" {
-		say("the id is the %s of a call, in place of by=%s", idOf(l.Kind), l.By)
+		say("the id is the %s of a call, in place of by=%s", column(l.Kind), l.By)
 	}
 	if l.Cost != "" {
 		say("the cost is that of a call, 1 if it has none, in place of cost=%s", l.Cost)
@@ -179,8 +207,8 @@ func (c *Candidate) assume(name string, l *rules.Limit) {
 	}
 }
 
-// idOf is what of a call a limit of a kind counts by.
-func idOf(k rules.Kind) string {
+// column is what of a call a limit of a kind counts by.
+func column(k rules.Kind) string {
 	switch k {
 	case rules.IP:
 		return "address"

@@ -19,14 +19,33 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// calls is traffic that is written down.
-type calls []traffic.Call
+// call is one that is written down.
+type call struct {
+	At         int64
+	Addr, User string
+	Cost       int64
+	Status     int
+}
 
-func (c *calls) Next(call *traffic.Call) error {
-	if len(*c) == 0 {
+// calls is traffic that is written down.
+type calls []call
+
+func (c calls) source() traffic.Source { return &written{calls: c} }
+
+// written gives calls, whose names it forgets as early as it may.
+type written struct {
+	calls
+	names traffic.Names
+}
+
+func (w *written) Next(c *traffic.Call) error {
+	if len(w.calls) == 0 {
 		return io.EOF
 	}
-	*call, *c = (*c)[0], (*c)[1:]
+	next := w.calls[0]
+	w.calls = w.calls[1:]
+	name := func(text string) *traffic.Name { return w.names.Of([]byte(text), next.At, next.At) }
+	*c = traffic.Call{At: next.At, Addr: name(next.Addr), User: name(next.User), Cost: next.Cost, Status: next.Status}
 	return nil
 }
 
@@ -44,7 +63,7 @@ func simulate(t *testing.T, list calls, candidates ...[]string) *simulation.Simu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(&list, nil); err != nil {
+	if err := s.Run(list.source(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -60,7 +79,7 @@ func random(seed uint64, n int) calls {
 	var list calls
 	for range n {
 		now += r.Int64N(3) * r.Int64N(300_000)
-		list = append(list, traffic.Call{
+		list = append(list, call{
 			At: now, Addr: addrs[r.IntN(len(addrs))], User: users[r.IntN(len(users))], Cost: 1 + r.Int64N(2), Status: 200 + 200*r.IntN(2),
 		})
 	}
@@ -137,7 +156,7 @@ func recount(list calls, limits []rules.Limit) tally {
 	return out
 }
 
-func identify(l *rules.Limit, call *traffic.Call) string {
+func identify(l *rules.Limit, call *call) string {
 	switch l.Kind {
 	case rules.User:
 		return call.User
@@ -195,7 +214,7 @@ func TestCourse(t *testing.T) {
 		t.Run(step.String(), func(t *testing.T) {
 			var list calls
 			for i := range int64(10_000) {
-				list = append(list, traffic.Call{At: 1_700_000_000_123_456 + i*step.Microseconds(), User: "alice", Cost: 1})
+				list = append(list, call{At: 1_700_000_000_123_456 + i*step.Microseconds(), User: "alice", Cost: 1})
 			}
 			s := simulate(t, list, []string{"user 1,1s"}, []string{"user 1,1h"})
 			for _, n := range []int{1, 60, 1000, 10_000} {
@@ -217,8 +236,8 @@ func TestCourse(t *testing.T) {
 
 // TestTold says what a simulation tells of one limit.
 func TestTold(t *testing.T) {
-	at := func(seconds float64, user string) traffic.Call {
-		return traffic.Call{At: int64(seconds * 1e6), User: user, Cost: 1}
+	at := func(seconds float64, user string) call {
+		return call{At: int64(seconds * 1e6), User: user, Cost: 1}
 	}
 	failing := at(4, "carol")
 	failing.Status = 401
@@ -281,7 +300,7 @@ func TestDisorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(&calls{{At: 2, Cost: 1}, {At: 1, Cost: 1}}, nil); err == nil {
+	if err := s.Run(calls{{At: 2, Cost: 1}, {At: 1, Cost: 1}}.source(), nil); err == nil {
 		t.Error("calls in disorder are decided, want an error")
 	}
 }
@@ -307,7 +326,7 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Run(&calls{{At: 1, User: "a", Cost: 1}, {At: 2, User: "a", Cost: 1}, {At: 3, User: "a", Cost: 1}}, nil); err != nil {
+		if err := s.Run(calls{{At: 1, User: "a", Cost: 1}, {At: 2, User: "a", Cost: 1}, {At: 3, User: "a", Cost: 1}}.source(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if run := s.Runs[0]; run.Allowed != want || len(run.Limits) != 1 || len(run.Assumed) != 1 {
@@ -402,7 +421,7 @@ func TestSample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, traffic.Call{At: at.UnixMicro(), Addr: m[1], User: strings.Trim(m[2], "-"), Cost: 1})
+		list = append(list, call{At: at.UnixMicro(), Addr: m[1], User: strings.Trim(m[2], "-"), Cost: 1})
 	}
 	if lines := strings.Count(string(text), "\n"); len(list) != lines {
 		t.Fatalf("%d calls in %d lines", len(list), lines)
@@ -437,4 +456,4 @@ func TestSample(t *testing.T) {
 	}
 }
 
-func byTime(a, b traffic.Call) int { return int(a.At - b.At) }
+func byTime(a, b call) int { return int(a.At - b.At) }

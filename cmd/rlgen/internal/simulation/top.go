@@ -24,11 +24,18 @@ type hit struct {
 const mostHit = 10_000
 
 // Add counts one occurrence.
-func (t *Top) Add(id string) {
-	if h, ok := t.counts[id]; ok {
+func (t *Top) Add(id string) { t.add(nil, id) }
+
+// add counts one occurrence, whose place may be the one of the last time, and returns its place.
+func (t *Top) add(last *hit, id string) *hit {
+	h, ok := last, last != nil && last.id == id
+	if !ok {
+		h, ok = t.counts[id]
+	}
+	if ok {
 		h.count++
 		t.down(h.at)
-		return
+		return h
 	}
 	if t.counts == nil {
 		t.counts = make(map[string]*hit)
@@ -38,7 +45,7 @@ func (t *Top) Add(id string) {
 		t.counts[id] = h
 		t.heap = append(t.heap, h)
 		t.up(h.at)
-		return
+		return h
 	}
 	t.over = true
 	least := t.heap[0]
@@ -47,6 +54,7 @@ func (t *Top) Add(id string) {
 	least.count++
 	t.counts[id] = least
 	t.down(0)
+	return least
 }
 
 func (t *Top) down(i int) {

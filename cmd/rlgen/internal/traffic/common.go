@@ -12,9 +12,9 @@ import (
 //	203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /orders HTTP/1.1" 200 2326
 //
 // and of those that say more behind it. The method is the request's, without the version and the query.
-func commonParser(texts *interned) parser {
+func commonParser() parser {
 	var clock secondClock
-	return func(line []byte, c *Call) error {
+	return func(line []byte, r *record) error {
 		addr, rest, ok := bytes.Cut(line, []byte(" "))
 		_, rest, ok2 := bytes.Cut(rest, []byte(" "))
 		open := bytes.Index(rest, []byte(" ["))
@@ -30,10 +30,8 @@ func commonParser(texts *interned) parser {
 		if err != nil {
 			return err
 		}
-		c.At = at
-		c.Addr, c.User = texts.of(absent(addr)), texts.of(absent(user))
-		line, status := request(rest)
-		c.Method, c.Status = texts.of(line), status
+		r.at, r.addr, r.user = at, absent(addr), absent(user)
+		r.method, r.status = request(rest)
 		return nil
 	}
 }

@@ -23,7 +23,9 @@ type Log struct {
 	Match *regexp.Regexp
 	// Within is how much earlier than the latest line before it a line may be.
 	Within time.Duration
-	// Strict makes a bad line an error. Otherwise it is counted, and left out.
+	// Names are those of address, user and key which are of use; nil for all. Calls have no others.
+	Names []string
+	// Strict makes a bad line, and a file that cannot be read to its end, an error. Otherwise it is counted, and left out.
 	Strict bool
 }
 
@@ -55,6 +57,8 @@ type Stats struct {
 	Left  int64 // not selected by their method
 	// First has the reasons of the first bad lines, each with its file and line.
 	First []string
+	// Broken says which files could not be read to their ends, such as one that is cut off, and why; what stands before that is read.
+	Broken []string
 	// Bytes have been read, of a compressed file as they stand there.
 	Bytes int64
 }
@@ -67,7 +71,7 @@ type File struct {
 	io.Reader
 }
 
-// Reader is the traffic of a log. Errors of reading end it.
+// Reader is the traffic of a log.
 type Reader struct {
 	Stats
 	log    Log
@@ -77,7 +81,7 @@ type Reader struct {
 	number int64 // of the line in its file
 	lines  *bufio.Reader
 	parse  parser
-	texts  interned
+	names  Names
 	latest int64
 	ahead  place // where that stands
 	queue  queue // that have been read and may be overtaken
@@ -93,8 +97,16 @@ type place struct {
 	number int64
 }
 
-// parser reads one line into a call.
-type parser func(line []byte, c *Call) error
+// parser reads one line.
+type parser func(line []byte, r *record) error
+
+// record is what a line says of a call, in the line's memory.
+type record struct {
+	at                      int64
+	addr, user, method, key []byte
+	cost                    int64
+	status                  int
+}
 
 // errNone is a line that is no call, such as the names of columns.
 var errNone = errors.New("no call")
@@ -171,10 +183,12 @@ func (r *Reader) read() {
 	}
 	line, err := r.line()
 	r.Bytes = r.in.n
+	if err != nil && err != io.EOF {
+		r.broken(err) // what is left of a line is none
+		return
+	}
 	if err != nil && len(line) == 0 {
-		if r.lines = nil; err != io.EOF {
-			r.ended = fmt.Errorf("%s: %w", r.name, err)
-		}
+		r.lines = nil
 		return
 	}
 	r.number++
@@ -182,7 +196,7 @@ func (r *Reader) read() {
 		return
 	}
 	if r.parse == nil {
-		if r.parse, err = r.log.parser(line, &r.texts); err != nil {
+		if r.parse, err = r.log.parser(line); err != nil {
 			r.ended = fmt.Errorf("%s:%d: %w", r.name, r.number, err)
 			return
 		}
@@ -190,10 +204,23 @@ func (r *Reader) read() {
 	r.take(line)
 }
 
+// broken takes note that the rest of a file cannot be read. A file of which nothing can is an error.
+func (r *Reader) broken(err error) {
+	r.lines = nil
+	if r.number == 0 {
+		r.ended = fmt.Errorf("%s: %w", r.name, err)
+		return
+	}
+	r.Broken = append(r.Broken, fmt.Sprintf("%s cannot be read behind line %d: %v", r.name, r.number, err))
+	if r.log.Strict {
+		r.ended = errors.New(r.Broken[0])
+	}
+}
+
 // take takes the call of a line.
 func (r *Reader) take(line []byte) {
-	c := Call{Cost: 1}
-	err := r.parse(line, &c)
+	one := record{cost: 1}
+	err := r.parse(line, &one)
 	if err == errNone {
 		return
 	}
@@ -201,10 +228,10 @@ func (r *Reader) take(line []byte) {
 	switch {
 	case err != nil:
 		r.bad(err)
-	case r.log.Match != nil && !r.log.Match.MatchString(c.Method):
+	case r.log.Match != nil && !r.log.Match.Match(one.method):
 		r.Left++
 	default:
-		r.put(c)
+		r.put(&one)
 	}
 }
 
@@ -239,35 +266,47 @@ func (r *Reader) bad(err error) {
 }
 
 // put puts a call into the queue, at its time.
-func (r *Reader) put(c Call) {
-	if c.At < 0 {
-		r.bad(fmt.Errorf("its time is %v, want one since 1970", c.Time().Format(time.DateTime)))
+func (r *Reader) put(one *record) {
+	before := r.latest - r.log.Within.Microseconds()
+	switch {
+	case one.at < 0:
+		r.bad(fmt.Errorf("its time is %v, want one since 1970", time.UnixMicro(one.at).UTC().Format(time.DateTime)))
 		return
-	}
-	if c.At < r.latest-r.log.Within.Microseconds() {
+	case one.at < before:
 		r.Late++
-		r.bad(fmt.Errorf("it is %v earlier than %s:%d, want at most %v", Between(c.At, r.latest), r.ahead.name, r.ahead.number, r.log.Within))
+		r.bad(fmt.Errorf("it is %v earlier than %s:%d, want at most %v", Between(one.at, r.latest), r.ahead.name, r.ahead.number, r.log.Within))
 		return
 	}
-	if c.At > r.latest || r.ahead.number == 0 {
-		r.latest, r.ahead = c.At, place{r.name, r.number}
+	r.queue.put(&Call{
+		At: one.at, Cost: one.cost, Status: one.status,
+		Addr: r.named("address", one.addr, one.at, before), User: r.named("user", one.user, one.at, before), Key: r.named("key", one.key, one.at, before),
+	})
+	if one.at > r.latest || r.ahead.number == 0 {
+		r.latest, r.ahead = one.at, place{r.name, r.number}
 	}
-	r.queue.put(&c)
+}
+
+// named returns the name that a column of a call has, nil if it is of no use.
+func (r *Reader) named(what string, text []byte, at, before int64) *Name {
+	if len(text) == 0 || r.log.Names != nil && !slices.Contains(r.log.Names, what) {
+		return nil
+	}
+	return r.names.Of(text, at, before)
 }
 
 // parser returns that of the log, of which line is the first.
-func (l *Log) parser(line []byte, texts *interned) (parser, error) {
+func (l *Log) parser(line []byte) (parser, error) {
 	format := l.Format
 	if format == "" || format == Auto {
 		format = guess(line)
 	}
 	switch format {
 	case Common:
-		return commonParser(texts), nil
+		return commonParser(), nil
 	case JSONL:
-		return jsonParser(l.Columns, texts), nil
+		return jsonParser(l.Columns), nil
 	case CSV:
-		return csvParser(line, l.Columns, texts)
+		return csvParser(line, l.Columns)
 	}
 	return nil, fmt.Errorf("format %q, want %s", format, strings.Join(Formats, ", "))
 }
@@ -277,7 +316,7 @@ func guess(line []byte) Format {
 	switch {
 	case line[0] == '{':
 		return JSONL
-	case commonParser(new(interned))(line, new(Call)) == nil:
+	case commonParser()(line, new(record)) == nil:
 		return Common
 	}
 	return CSV

@@ -67,7 +67,7 @@ func Make(m Made) (Source, error) {
 	if m.Shape != Steady {
 		g.at = g.random.ExpFloat64() * g.mean
 	}
-	g.names()
+	g.ids()
 	return g, nil
 }
 
@@ -81,22 +81,22 @@ type generator struct {
 	bursts float64 // that have been made
 	left   int     // calls of this burst that are still to be made
 	now    int64
-	users  []string
-	addrs  []string
+	users  numbered
+	addrs  numbered
 	shares []float64 // of ids up to each, as a distribution; nil for equal ones
 }
 
-// names makes the ids.
-func (g *generator) names() {
-	g.users, g.addrs = make([]string, g.IDs), make([]string, g.IDs)
+// ids sets the ids, and how often each of them calls.
+func (g *generator) ids() {
+	g.users = numbered{names: make([]*Name, g.IDs), text: func(i int) string { return "u" + strconv.Itoa(i+1) }}
+	g.addrs = numbered{names: make([]*Name, g.IDs), text: func(i int) string { return fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255) }}
+	if g.Zipf == 0 {
+		return
+	}
 	sum := 0.0
 	for i := range g.IDs {
-		g.users[i] = "u" + strconv.Itoa(i+1)
-		g.addrs[i] = fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)
-		if g.Zipf > 0 {
-			sum += math.Pow(float64(i+1), -g.Zipf)
-			g.shares = append(g.shares, sum)
-		}
+		sum += math.Pow(float64(i+1), -g.Zipf)
+		g.shares = append(g.shares, sum)
 	}
 }
 
@@ -110,8 +110,8 @@ func (g *generator) Next(c *Call) error {
 		g.advance()
 	}
 	g.left--
-	id := g.pick()
-	*c = Call{At: g.start + g.now, User: g.users[id], Addr: g.addrs[id], Cost: 1}
+	id, at := g.pick(), g.start+g.now
+	*c = Call{At: at, User: g.users.of(id, at), Addr: g.addrs.of(id, at), Cost: 1}
 	return nil
 }
 

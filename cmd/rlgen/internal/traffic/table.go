@@ -24,25 +24,25 @@ func column(names map[string]string, what string) string {
 }
 
 // set sets what a column says of a call.
-func set(c *Call, what string, value []byte, texts *interned) (err error) {
+func (r *record) set(what string, value []byte) (err error) {
 	value = absent(bytes.TrimSpace(value))
 	switch what {
 	case "time":
-		c.At, err = parseTime(string(value))
+		r.at, err = parseTime(string(value))
 	case "address":
-		c.Addr = texts.of(value)
+		r.addr = value
 	case "user":
-		c.User = texts.of(value)
+		r.user = value
 	case "method":
-		c.Method = texts.of(value)
+		r.method = value
 	case "key":
-		c.Key = texts.of(value)
+		r.key = value
 	case "cost":
-		c.Cost, err = parseNumber("cost", value)
+		r.cost, err = parseNumber("cost", value)
 	case "status":
 		var status int64
 		status, err = parseNumber("status", value)
-		c.Status = int(status)
+		r.status = int(status)
 	}
 	return err
 }
@@ -95,8 +95,8 @@ func sinceEpoch(text string, n float64) (int64, error) {
 }
 
 // csvParser reads records of CSV whose columns have the names in the first line. A record is one line.
-func csvParser(first []byte, names map[string]string, texts *interned) (parser, error) {
-	header, err := record(first)
+func csvParser(first []byte, names map[string]string) (parser, error) {
+	header, err := fields(first)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w, want the names of columns", excerpt(first), err)
 	}
@@ -117,20 +117,20 @@ func csvParser(first []byte, names map[string]string, texts *interned) (parser, 
 		}
 	}
 	seen := false
-	return func(line []byte, c *Call) error {
+	return func(line []byte, r *record) error {
 		if !seen {
 			seen = true
 			return errNone
 		}
-		fields, err := record(line)
+		texts, err := fields(line)
 		if err != nil {
 			return fmt.Errorf("%s: %w", excerpt(line), err)
 		}
-		if len(fields) != len(header) {
-			return fmt.Errorf("%d fields, want %d, as many as columns", len(fields), len(header))
+		if len(texts) != len(header) {
+			return fmt.Errorf("%d fields, want %d, as many as columns", len(texts), len(header))
 		}
 		for j, i := range columns {
-			if err := set(c, whats[j], []byte(fields[i]), texts); err != nil {
+			if err := r.set(whats[j], []byte(texts[i])); err != nil {
 				return err
 			}
 		}
@@ -138,8 +138,8 @@ func csvParser(first []byte, names map[string]string, texts *interned) (parser, 
 	}, nil
 }
 
-// record reads one line of CSV.
-func record(line []byte) ([]string, error) {
+// fields reads one line of CSV.
+func fields(line []byte) ([]string, error) {
 	if !bytes.ContainsRune(line, '"') {
 		return strings.Split(string(line), ","), nil
 	}
@@ -147,12 +147,12 @@ func record(line []byte) ([]string, error) {
 }
 
 // jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance.
-func jsonParser(names map[string]string, texts *interned) parser {
+func jsonParser(names map[string]string) parser {
 	paths := make([][]string, len(Columns))
 	for i, what := range Columns {
 		paths[i] = strings.Split(column(names, what), ".")
 	}
-	return func(line []byte, c *Call) error {
+	return func(line []byte, r *record) error {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(line, &object); err != nil {
 			return fmt.Errorf("%s: %w", excerpt(line), err)
@@ -168,7 +168,7 @@ func jsonParser(names map[string]string, texts *interned) parser {
 			if !ok {
 				continue // a line may know nobody
 			}
-			if err := set(c, what, value, texts); err != nil {
+			if err := r.set(what, value); err != nil {
 				return err
 			}
 		}

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Call is one call of traffic. What a log does not say of it is empty.
+// Call is one call of traffic. What a log does not say of it is nil.
 type Call struct {
 	At     int64 // µs since 1970, UTC
-	Addr   string
-	User   string
-	Method string
-	Key    string
+	Addr   *Name
+	User   *Name
+	Key    *Name
 	Cost   int64 // 1 where nothing else is said
 	Status int   // of HTTP; 0 where it is not known
 }

@@ -16,8 +16,16 @@ import (
 	"github.com/rlgen/rlgen/cmd/rlgen/internal/traffic"
 )
 
+// call is one of traffic, with the texts of its names.
+type call struct {
+	At              int64
+	Addr, User, Key string
+	Cost            int64
+	Status          int
+}
+
 // all returns the calls of a source, and the error that ended it, io.EOF aside.
-func all(s traffic.Source) (list []traffic.Call, err error) {
+func all(s traffic.Source) (list []call, err error) {
 	var c traffic.Call
 	for {
 		if err := s.Next(&c); err == io.EOF {
@@ -25,11 +33,11 @@ func all(s traffic.Source) (list []traffic.Call, err error) {
 		} else if err != nil {
 			return list, err
 		}
-		list = append(list, c)
+		list = append(list, call{c.At, c.Addr.String(), c.User.String(), c.Key.String(), c.Cost, c.Status})
 	}
 }
 
-func read(t *testing.T, log traffic.Log, texts ...string) ([]traffic.Call, *traffic.Reader, error) {
+func read(t *testing.T, log traffic.Log, texts ...string) ([]call, *traffic.Reader, error) {
 	t.Helper()
 	var files []traffic.File
 	for i, text := range texts {
@@ -56,23 +64,23 @@ func TestLines(t *testing.T) {
 		name    string
 		text    string
 		columns map[string]string
-		want    []traffic.Call
+		want    []call
 	}{
 		{"common", `203.0.113.7 - alice [10/Oct/2000:13:55:36 -0700] "GET /orders?page=2 HTTP/1.0" 200 2326` + "\n", nil,
-			[]traffic.Call{{At: at("2000-10-10T20:55:36Z"), Addr: "203.0.113.7", User: "alice", Method: "GET /orders", Cost: 1, Status: 200}}},
+			[]call{{At: at("2000-10-10T20:55:36Z"), Addr: "203.0.113.7", User: "alice", Cost: 1, Status: 200}}},
 		{"combined", `2001:db8::1 - - [10/Oct/2000:13:55:36 +0000] "POST /orders HTTP/2.0" 429 0 "http://x/ [y]" "curl/8 \"z\""`, nil,
-			[]traffic.Call{{At: at("2000-10-10T13:55:36Z"), Addr: "2001:db8::1", Method: "POST /orders", Cost: 1, Status: 429}}},
+			[]call{{At: at("2000-10-10T13:55:36Z"), Addr: "2001:db8::1", Cost: 1, Status: 429}}},
 		{"a user with blanks", `::1 - Alice B [10/Oct/2000:13:55:36 +0000] "-" 408 -`, nil,
-			[]traffic.Call{{At: at("2000-10-10T13:55:36Z"), Addr: "::1", User: "Alice B", Method: "-", Cost: 1, Status: 408}}},
+			[]call{{At: at("2000-10-10T13:55:36Z"), Addr: "::1", User: "Alice B", Cost: 1, Status: 408}}},
 		{"csv", "time,user,address,cost\n2026-01-02T03:04:05.000006Z,alice,10.0.0.1,2\n2026-01-02 03:04:06,bob,-,0\n", nil,
-			[]traffic.Call{{At: at("2026-01-02T03:04:05.000006Z"), User: "alice", Addr: "10.0.0.1", Cost: 2}, {At: at("2026-01-02T03:04:06Z"), User: "bob", Cost: 0}}},
+			[]call{{At: at("2026-01-02T03:04:05.000006Z"), User: "alice", Addr: "10.0.0.1", Cost: 2}, {At: at("2026-01-02T03:04:06Z"), User: "bob", Cost: 0}}},
 		{"csv, other names", "what,\"when\",who\nPOST /,1700000000.5,\"Alice \"\"A\"\", B\"\n", map[string]string{"time": "when", "user": "who", "method": "what"},
-			[]traffic.Call{{At: 1700000000500000, User: `Alice "A", B`, Method: "POST /", Cost: 1}}},
+			[]call{{At: 1700000000500000, User: `Alice "A", B`, Cost: 1}}},
 		{"json", `{"time":1700000000123,"user":7,"address":null,"x":[1]}` + "\r\n\n" + `{"time":"1700000000123456","user":"ü"}`, nil,
-			[]traffic.Call{{At: 1700000000123000, User: "7", Cost: 1}, {At: 1700000000123456, User: "ü", Cost: 1}}},
+			[]call{{At: 1700000000123000, User: "7", Cost: 1}, {At: 1700000000123456, User: "ü", Cost: 1}}},
 		{"json, deeper", `{"ts":1700000000123456789,"client":{"ip":"::1","user":{"id":"u"}},"status":503}`, map[string]string{"time": "ts", "address": "client.ip", "user": "client.user.id"},
-			[]traffic.Call{{At: 1700000000123456, User: "u", Addr: "::1", Cost: 1, Status: 503}}},
-		{"byte order mark", "\xef\xbb\xbftime,user\n1,a\n", nil, []traffic.Call{{At: 1e6, User: "a", Cost: 1}}},
+			[]call{{At: 1700000000123456, User: "u", Addr: "::1", Cost: 1, Status: 503}}},
+		{"byte order mark", "\xef\xbb\xbftime,user\n1,a\n", nil, []call{{At: 1e6, User: "a", Cost: 1}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, r, err := read(t, traffic.Log{Columns: test.columns}, test.text)
@@ -160,10 +168,26 @@ func TestOrder(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	list, r, err := read(t, traffic.Log{Match: regexp.MustCompile("^POST ")}, "time,method\n1,GET /\n2,POST /\n")
-	if err != nil || len(list) != 1 || list[0].Method != "POST /" || r.Left != 1 {
-		t.Errorf("%v, %d left, error %v, want the second and one left", list, r.Left, err)
+	for name, test := range map[string]struct{ text, want string }{
+		"csv":         {"time,method\n1,GET /\n2,POST /\n", "^POST /$"},
+		"json":        {`{"time":1,"method":"GET /"}` + "\n" + `{"time":2,"method":"POST /"}`, "^POST /$"},
+		"no query":    {commonLine("GET /orders?page=2 HTTP/1.0") + commonLine("PUT /orders?page=2 HTTP/1.0"), "^PUT /orders$"},
+		"no version":  {commonLine("GET /orders") + commonLine("PUT /orders HTTP/2.0"), "^PUT /orders$"},
+		"no request":  {commonLine("GET / HTTP/1.1") + commonLine("-"), "^-$"},
+		"without one": {"time\n1\n", "^$"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := int64(strings.Count(strings.TrimSpace(test.text), "\n")+1) - int64(strings.Count(test.text, "time\n")+strings.Count(test.text, "time,"))
+			list, r, err := read(t, traffic.Log{Match: regexp.MustCompile(test.want)}, test.text)
+			if err != nil || len(list) != 1 || r.Left != lines-1 || r.Bad != 0 {
+				t.Errorf("%v, %d of %d left out, error %v, want the last one alone", list, r.Left, lines, err)
+			}
+		})
 	}
+}
+
+func commonLine(request string) string {
+	return `::1 - - [10/Oct/2000:13:55:36 +0000] "` + request + `" 200 1 "-" "curl"` + "\n"
 }
 
 func TestGzip(t *testing.T) {
@@ -176,6 +200,42 @@ func TestGzip(t *testing.T) {
 	list, r, err := read(t, traffic.Log{}, b.String(), "time\n9999\n")
 	if err != nil || len(list) != 10_001 || r.Bytes != int64(b.Len()+10) {
 		t.Errorf("%d calls, %d bytes, error %v, want 10001 of %d", len(list), r.Bytes, err, b.Len()+10)
+	}
+}
+
+// TestCutOff holds that of a file that cannot be read to its end the calls before that are there, and those of the files behind it.
+func TestCutOff(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for i := range 10_000 {
+		fmt.Fprintf(z, "{\"time\":%d,\"user\":\"%x\"}\n", i, i*i)
+	}
+	z.Close()
+	whole := b.String()
+	damaged := []byte(whole)
+	damaged[len(damaged)-6] ^= 1 // of the checksum
+	for name, test := range map[string]struct {
+		text, why string
+		whole     bool
+	}{
+		"cut off":            {whole[:len(whole)/2], "unexpected EOF", false},
+		"without its length": {whole[:len(whole)-4], "unexpected EOF", true},
+		"damaged":            {string(damaged), "gzip: invalid checksum", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, r, err := read(t, traffic.Log{}, test.text, "time\n10000\n")
+			n := len(list) - 1
+			if err != nil || r.Bad != 0 || n < 1000 || test.whole != (n == 10_000) || list[n].At != 10_000e6 || list[n-1].At != int64(n-1)*1e6 {
+				t.Fatalf("%d calls, %d bad, error %v, want those before the place and that of the next file", len(list), r.Bad, err)
+			}
+			want := fmt.Sprintf("log1 cannot be read behind line %d: %s", n, test.why)
+			if len(r.Broken) != 1 || r.Broken[0] != want {
+				t.Errorf("broken are %q, want %q", r.Broken, want)
+			}
+			if _, _, err := read(t, traffic.Log{Strict: true}, test.text); err == nil || err.Error() != want {
+				t.Errorf("Strict: error %v, want %q", err, want)
+			}
+		})
 	}
 }
 
@@ -213,7 +273,7 @@ func made() traffic.Made {
 	return traffic.Made{Rate: 100, Burst: 1, For: 10 * time.Minute, Shape: traffic.Steady, IDs: 10, Seed: 1, Start: time.Unix(0, 0)}
 }
 
-func makeCalls(t *testing.T, m traffic.Made) []traffic.Call {
+func makeCalls(t *testing.T, m traffic.Made) []call {
 	t.Helper()
 	s, err := traffic.Make(m)
 	if err != nil {

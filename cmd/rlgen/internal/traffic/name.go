@@ -1,0 +1,129 @@
+package traffic
+
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// Name is what calls call somebody: calls of one text have the same Name for as long as somebody needs it, so that who keeps something of an id keeps
+// it there, and looks nothing up. Nil is the Name of nobody.
+type Name struct {
+	Text string
+	// Until is when the Name is needed last, µs since 1970: calls later than that may have another of the same text. Its table sees to the calls; who keeps
+	// something that matters for longer puts it off.
+	Until int64
+	// Own is for who takes the calls.
+	Own any
+	// Gone says that calls of the text have another Name from now on.
+	Gone bool
+
+	hash uint64
+}
+
+// String is the text, empty of nobody.
+func (n *Name) String() string {
+	if n == nil {
+		return ""
+	}
+	return n.Text
+}
+
+// Names is a table of names that forgets those that nobody needs, so that its memory is bounded by what is needed at a time. The zero Names is empty.
+type Names struct {
+	seed  maphash.Seed
+	slots []*Name // by hash, in the first free one from there; a power of two
+	used  int
+	most  int // before those that nobody needs are forgotten
+}
+
+const fewestNames = 1 << 10
+
+// Of returns the name of a text that a call at a time has, nil if the text is empty. Nobody needs those any more that are needed before a time at last.
+func (t *Names) Of(text []byte, at, before int64) *Name {
+	if len(text) == 0 {
+		return nil
+	}
+	if t.used >= t.most {
+		t.forget(before)
+	}
+	hash := maphash.Bytes(t.seed, text)
+	slot := t.slot(hash, text)
+	if *slot == nil {
+		t.used++
+		*slot = &Name{Text: string(text), hash: hash}
+	}
+	n := *slot
+	n.Until = max(n.Until, at)
+	return n
+}
+
+// slot returns the slot of a text, or the free one for it.
+func (t *Names) slot(hash uint64, text []byte) **Name {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		if n := t.slots[i]; n == nil || n.hash == hash && n.Text == string(text) {
+			return &t.slots[i]
+		}
+	}
+}
+
+// forget drops the names that nobody needs, and makes room for half as many more as are left.
+func (t *Names) forget(before int64) {
+	if t.slots == nil {
+		t.seed = maphash.MakeSeed()
+	}
+	old, left := t.slots, 0
+	for _, n := range old {
+		if n != nil && n.Until >= before {
+			left++
+		}
+	}
+	t.used, t.most = left, max(fewestNames, left+left/2)
+	t.slots = make([]*Name, 1<<bits.Len(uint(2*t.most-1)))
+	for _, n := range old {
+		switch {
+		case n == nil:
+		case n.Until < before:
+			n.Gone = true
+		default:
+			*t.slot(n.hash, []byte(n.Text)) = n
+		}
+	}
+}
+
+// numbered is names by their numbers, some of which are forgotten as those of [Names] are.
+type numbered struct {
+	names []*Name
+	text  func(i int) string
+	used  int
+	most  int // before those that nobody needs are forgotten
+}
+
+// of returns the name of a number, of a call at a time behind which none comes.
+func (t *numbered) of(i int, at int64) *Name {
+	n := t.names[i]
+	if n == nil {
+		if t.used >= t.most {
+			t.forget(at)
+		}
+		t.used++
+		n = &Name{Text: t.text(i)}
+		t.names[i] = n
+	}
+	n.Until = max(n.Until, at)
+	return n
+}
+
+func (t *numbered) forget(before int64) {
+	t.used = 0
+	for i, n := range t.names {
+		switch {
+		case n == nil:
+		case n.Until < before:
+			n.Gone, t.names[i] = true, nil
+		default:
+			t.used++
+		}
+	}
+	t.most = max(fewestNames, 2*t.used, len(t.names)/8)
+}

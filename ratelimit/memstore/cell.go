@@ -1,0 +1,62 @@
+package memstore
+
+import (
+	"math"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
+
+// Cell is what one key has counted, outside of any store: it is for callers with a table of ids of their own, who then look an id up once where a
+// store looks up each of its keys. The zero Cell holds nothing. It is used with one [Cells], and is not copied once it is.
+type Cell struct{ entry *entry }
+
+// Until is when nothing of the cell counts any more.
+func (c *Cell) Until() time.Time {
+	if c.entry == nil {
+		return time.UnixMicro(0)
+	}
+	return time.UnixMicro(c.entry.expires)
+}
+
+// Cells decides calls whose counts are in cells, by one goroutine at a time, at times that do not go back. The zero Cells is ready for use.
+type Cells struct {
+	shard  shard // names admissions, and has the doors; no entries
+	places call
+}
+
+// Take decides one call as [Store.Take] does: request i counts in cells[i], each of which is another. Keys matter to limits with bans only. The requests
+// must be valid, as [store.Validate] has it.
+func (s *Cells) Take(now time.Time, requests []store.Request, cells []*Cell, detail bool, out *store.Outcome) {
+	s.find(now.UnixMicro(), requests, cells).decide(now.UnixMicro(), detail, math.MaxInt, out)
+	if out.Allowed {
+		out.Receipt.Requests = requests
+	}
+}
+
+// GiveBack returns what receipt charged, of which request i has counted in cells[i].
+func (s *Cells) GiveBack(now time.Time, receipt store.Receipt, cells []*Cell) {
+	s.find(now.UnixMicro(), receipt.Requests, cells).giveBack(now.UnixMicro(), receipt)
+}
+
+// find returns the places of requests. Their entries are known, so that nothing is looked for in the shard, which has none.
+func (s *Cells) find(now int64, requests []store.Request, cells []*Cell) call {
+	s.places = s.places[:0]
+	for i := range requests {
+		steps := stepsOf(&requests[i])
+		s.places = append(s.places, place{req: &requests[i], shard: &s.shard, steps: steps, entry: s.hold(now, cells[i], steps)})
+	}
+	return s.places
+}
+
+// hold returns a cell's entry, which has nothing of other steps, nor what has expired.
+func (s *Cells) hold(now int64, c *Cell, steps *steps) *entry {
+	switch {
+	case c.entry == nil || c.entry.steps != steps:
+		c.entry = s.shard.fresh(now, 0, "", steps, math.MaxInt)
+		s.shard.drop(0)
+	case c.entry.expires <= now:
+		c.entry.reset()
+	}
+	return c.entry
+}
