@@ -117,15 +117,18 @@ func (l *Limit) Capacity(r Rule) int64 {
 // Fits reports whether the algorithm can count to a capacity by rule r, exact to the microsecond: what it counts in, and the
 // time at which a bucket is full again.
 func (a Algorithm) Fits(r Rule, capacity int64) bool {
-	if !a.known().scaled {
+	if !a.exists() || !algorithms[a].scaled {
 		return capacity <= maxProduct
 	}
-	return capacity <= mostCapacity(r)
+	return capacity <= 0 || times(capacity, r.Window.Microseconds()) <= mostProduct(r) // so that no call has to divide for it
 }
+
+// mostProduct returns the largest product of a burst and the window in µs of a bucket that gains by r.
+func mostProduct(r Rule) int64 { return min(maxProduct, times(maxProduct/2, r.Count)) }
 
 // mostCapacity returns the largest burst of a bucket that gains by r.
 func mostCapacity(r Rule) int64 {
-	return min(maxProduct, times(maxProduct/2, r.Count)) / r.Window.Microseconds()
+	return mostProduct(r) / r.Window.Microseconds()
 }
 
 // checkProduct says what is wrong with the size of a rule's numbers together, "" if nothing is.

@@ -20,6 +20,7 @@ import (
 // A clock that is set back is further away from the time at which the bucket is full.
 type bucket struct {
 	debts []debt
+	first [1]debt // the memory of debts, which most have no more of
 }
 
 // debt is one rule's bucket, known by its window: empty until now, full again at full less early units.
@@ -44,6 +45,36 @@ func (b *bucket) of(now int64, rule rules.Rule) debt {
 	return debt{window: window, full: now, fraction: fraction{count: rule.Count}}
 }
 
+// missing is when the bucket of a rule is full, and its early units.
+func (b *bucket) missing(now int64, rule rules.Rule) (full, early int64) {
+	window := rule.Window.Microseconds()
+	for i := range b.debts {
+		if d := &b.debts[i]; d.window == window && d.full > now {
+			return d.full, d.of(rule.Count).early
+		}
+	}
+	return now, 0
+}
+
+// open returns the debt of a rule, with nothing missing if it had none at now, to be changed.
+func (b *bucket) open(now int64, rule rules.Rule) *debt {
+	window := rule.Window.Microseconds()
+	for i := range b.debts {
+		if d := &b.debts[i]; d.window == window {
+			if d.full <= now {
+				d.full, d.ahead, d.early = now, 0, 0
+			}
+			d.fraction = d.of(rule.Count)
+			return d
+		}
+	}
+	if b.debts == nil {
+		b.debts = b.first[:0]
+	}
+	b.debts = append(b.debts, debt{window: window, full: now, fraction: fraction{count: rule.Count}})
+	return &b.debts[len(b.debts)-1]
+}
+
 func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
 	burst := req.Capacity(rule)
 	switch cost := req.Cost; {
@@ -51,8 +82,8 @@ func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.
 	case cost > burst:
 		out.RetryAfter = store.Never
 	default:
-		d := b.of(now, rule)
-		out.RetryAfter = micros(max(0, d.full-now-((burst-cost)*d.window+d.early)/d.count))
+		full, early := b.missing(now, rule)
+		out.RetryAfter = micros(max(0, full-now-((burst-cost)*rule.Window.Microseconds()+early)/rule.Count))
 	}
 	return out
 }
@@ -69,11 +100,11 @@ func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remai
 
 func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64) {
 	for _, rule := range req.Rules {
-		d := b.of(now, rule)
+		d := b.open(now, rule)
 		if req.Ahead > 0 {
-			d = d.from(now + req.Ahead.Microseconds())
+			*d = d.from(now + req.Ahead.Microseconds())
 		}
-		b.set(d.moved(a.cost * d.window))
+		d.owe(a.cost * d.window)
 	}
 	for _, d := range b.debts {
 		ends = max(ends, d.full)
@@ -111,14 +142,19 @@ func (d debt) from(t int64) debt {
 	return d
 }
 
-// moved returns d with more units missing, or fewer below 0.
-func (d debt) moved(units int64) debt {
+// owe makes more units missing in d, or fewer below 0.
+func (d *debt) owe(units int64) {
 	steps, left := d.move(units)
 	d.full, d.fraction = d.full+steps, left
+}
+
+// moved returns d with more units missing, or fewer below 0.
+func (d debt) moved(units int64) debt {
+	d.owe(units)
 	return d
 }
 
-// set puts d in the place of the debt of its window.
+// set puts d in the place of the debt of its window, which there is.
 func (b *bucket) set(d debt) {
 	for i := range b.debts {
 		if b.debts[i].window == d.window {
@@ -126,5 +162,4 @@ func (b *bucket) set(d debt) {
 			return
 		}
 	}
-	b.debts = append(b.debts, d)
 }

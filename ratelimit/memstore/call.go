@@ -54,7 +54,8 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	c.find(now)
 	c.ask(now, out)
 	c.bar(now, false, out)
-	out.Receipt = store.Receipt{Charges: out.Receipt.Charges[:0]}
+	out.Receipt.Requests, out.Receipt.ID, out.Receipt.Charges = nil, 0, out.Receipt.Charges[:0]
+	out.Receipt.Partial, out.Receipt.First, out.Receipt.From = false, 0, nil
 	if out.Allowed {
 		c.charge(now, most, out)
 	} else {

@@ -6,24 +6,24 @@ const shardCount = 64
 
 // shard is one part of the keys behind one mutex.
 type shard struct {
-	mu      sync.Mutex
-	entries map[uint64]*entry // by the hashes of their keys; the first one of a hash
-	all     []*entry          // all entries, in any order
-	hand    int               // where in all the next look is
-	names   uint64            // admissions that it has named
-	spares  []*entry          // some that are used no more, for new keys
-	doors   map[string]*door  // of keys whose limits have bans, and that have been denied
-	_       [24]byte          // two shards share no cache line
+	mu     sync.Mutex
+	table                   // of all entries, by their keys
+	all    []*entry         // in any order
+	hand   int              // where in all the next look is
+	names  uint64           // admissions that it has named
+	spares []*entry         // some that are used no more, for new keys
+	doors  map[string]*door // of keys whose limits have bans, and that have been denied
+	_      [16]byte         // two shards share no cache line
 }
 
-// entry is one key: what it holds, by which steps, and when nothing of it counts any more.
+// entry is one key: what it holds, by which steps, and when nothing of it counts any more. It is in one piece with its first counts, and a bucket's with all
+// that it holds, so that a call which finds it has to fetch little more.
 type entry struct {
+	key string
 	counts
-	key     string
-	hash    uint64
-	next    *entry // of another key of the same hash
 	steps   *steps
 	expires int64 // µs
+	hash    uint64
 }
 
 // name returns the name of an admission that no other shard, of which this one is number index, gives.
@@ -43,31 +43,6 @@ func (p *place) charge(now int64, id uint64, most int) {
 	e.expires = max(e.expires, e.charge(now, p.req, admission{at: now, cost: p.req.Cost, id: id}))
 }
 
-// get returns the entry of a key, nil if there is none.
-func (sh *shard) get(hash uint64, key string) *entry {
-	e := sh.entries[hash]
-	for e != nil && e.key != key {
-		e = e.next
-	}
-	return e
-}
-
-// unlink takes an entry out of those of its hash.
-func (sh *shard) unlink(e *entry) {
-	first := sh.entries[e.hash]
-	switch {
-	case first != e:
-		for first.next != e {
-			first = first.next
-		}
-		first.next = e.next
-	case e.next != nil:
-		sh.entries[e.hash] = e.next
-	default:
-		delete(sh.entries, e.hash)
-	}
-}
-
 // fresh returns an entry of key that holds nothing.
 func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most int) *entry {
 	e := sh.get(hash, key)
@@ -76,18 +51,18 @@ func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most in
 		if len(sh.all) >= most {
 			sh.evict()
 		}
-		if sh.entries == nil {
-			sh.entries = make(map[uint64]*entry)
+		if e = sh.spare(); e == nil {
+			e = steps.entry()
+			e.steps = steps
 		}
-		e = sh.spare()
-		e.key, e.hash, e.next = key, hash, sh.entries[hash]
-		sh.entries[hash] = e
+		e.key, e.hash = key, hash
+		sh.put(e)
 		sh.all = append(sh.all, e)
 	}
 	if e.steps == steps {
 		e.reset()
 	} else {
-		e.counts, e.steps = steps.empty(), steps
+		e.counts, e.steps = steps.entry().counts, steps
 	}
 	e.expires = 0
 	return e
@@ -105,7 +80,7 @@ func (sh *shard) sweep(now int64, n int) {
 		if e := sh.all[sh.hand]; e.expires <= now {
 			sh.drop(sh.hand)
 			if len(sh.spares) < mostSpares {
-				e.key, e.next = "", nil
+				e.key = ""
 				sh.spares = append(sh.spares, e)
 			}
 		} else {
@@ -117,11 +92,11 @@ func (sh *shard) sweep(now int64, n int) {
 // mostSpares bounds the memory that entries have which are used no more.
 const mostSpares = 16
 
-// spare returns an entry that is used no more, a new one if there is none.
+// spare returns an entry that is used no more, nil if there is none.
 func (sh *shard) spare() *entry {
 	last := len(sh.spares) - 1
 	if last < 0 {
-		return new(entry)
+		return nil
 	}
 	e := sh.spares[last]
 	sh.spares[last] = nil
@@ -144,7 +119,7 @@ func (sh *shard) evict() {
 // drop removes the entry at a place in all.
 func (sh *shard) drop(at int) {
 	last := len(sh.all) - 1
-	sh.unlink(sh.all[at])
+	sh.remove(sh.all[at])
 	sh.all[at], sh.all[last] = sh.all[last], nil
 	sh.all = sh.all[:last]
 }

@@ -19,8 +19,8 @@ func TestKeysOfOneHash(t *testing.T) {
 			}
 		}
 		sh.sweep(10, 100)
-		if len(sh.entries) != 0 || len(sh.all) != 0 {
-			t.Errorf("%d hashes and %d entries are left of what has expired, want none", len(sh.entries), len(sh.all))
+		if sh.used != 0 || len(sh.all) != 0 {
+			t.Errorf("%d slots are used, and %d entries are left of what has expired, want none", sh.used, len(sh.all))
 		}
 	}
 }

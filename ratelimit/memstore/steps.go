@@ -33,31 +33,37 @@ type admission struct {
 
 // steps are one way to count.
 type steps struct {
-	empty     func() counts
-	none      counts // of all keys that hold nothing; never changed
-	remembers bool   // every admission by its id
+	entry     func() *entry // an entry whose counts hold nothing
+	none      counts        // of all keys that hold nothing; never changed
+	remembers bool          // every admission by its id
 }
 
-func newSteps(empty func() counts, remembers bool) *steps { return &steps{empty, empty(), remembers} }
+func newSteps[T any, C interface {
+	*T
+	counts
+}](remembers bool) *steps {
+	return &steps{
+		entry: func() *entry {
+			e := new(struct {
+				entry
+				own T
+			})
+			e.counts = C(&e.own)
+			return &e.entry
+		},
+		none:      C(new(T)),
+		remembers: remembers,
+	}
+}
 
 var (
-	slidingLogSteps     = newSteps(func() counts { return &slidingLog{} }, true)
-	slidingWindowSteps  = newSteps(func() counts { return &slidingWindow{} }, false)
-	fixedWindowSteps    = newSteps(func() counts { return &fixedWindow{} }, false)
-	bucketSteps         = newSteps(newBucket, false)
-	intervalBucketSteps = newSteps(func() counts { return &intervalBucket{} }, false)
-	queueSteps          = newSteps(func() counts { return &queue{} }, false)
+	slidingLogSteps     = newSteps[slidingLog](true)
+	slidingWindowSteps  = newSteps[slidingWindow](false)
+	fixedWindowSteps    = newSteps[fixedWindow](false)
+	bucketSteps         = newSteps[bucket](false)
+	intervalBucketSteps = newSteps[intervalBucket](false)
+	queueSteps          = newSteps[queue](false)
 )
-
-// newBucket returns a bucket in one piece with the debt of its first rule, which most have no other than.
-func newBucket() counts {
-	b := new(struct {
-		bucket
-		first [1]debt
-	})
-	b.debts = b.first[:0]
-	return &b.bucket
-}
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
 func stepsOf(req *store.Request) *steps {

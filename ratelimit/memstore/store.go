@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -172,13 +173,15 @@ func (c call) validate(requests []store.Request) error {
 
 // call finds the places of the requests' keys, and keeps them in room if they fit.
 func (s *Store) call(requests []store.Request, room call) call {
+	c := slices.Grow(room, len(requests))[:len(requests)]
 	for i := range requests {
-		req := &requests[i]
-		hash := maphash.String(s.seed, req.Key)
-		index := int(hash % shardCount)
-		room = append(room, place{req: req, hash: hash, shard: &s.shards[index], index: index, steps: stepsOf(req)})
+		p := &c[i]
+		p.req = &requests[i]
+		p.hash = maphash.String(s.seed, p.req.Key)
+		p.index = int(p.hash % shardCount)
+		p.shard, p.steps = &s.shards[p.index], stepsOf(p.req)
 	}
-	return room
+	return c
 }
 
 // Len is the number of keys that the store holds, expired ones that it has not dropped yet included.
