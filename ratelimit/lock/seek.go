@@ -88,6 +88,7 @@ func (q *queue) wait(ctx context.Context) error {
 		poll.Reset(q.pause())
 		select {
 		case <-q.woken:
+			q.claim.Next = true
 		case <-poll.C:
 		case <-over:
 			return q.ended(ctx, limited, nil)
@@ -108,6 +109,7 @@ func (q *queue) ask(ctx context.Context) error {
 	switch {
 	case err == nil:
 		q.answer, q.sent, q.heard, q.failed = a, sent, time.Now(), nil
+		q.claim.Next = a.First
 		return nil
 	case store.Ended(ctx) != nil:
 		return err

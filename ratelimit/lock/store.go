@@ -56,6 +56,8 @@ type Claim struct {
 
 	// Waiter is the ID of a [Waiter], empty for a claim that does not wait.
 	Waiter string
+	// Next says that the waiter was told that it may be its turn: it is not to wait for others of its process to ask.
+	Next bool
 }
 
 // Answer is what a store says of a claim.

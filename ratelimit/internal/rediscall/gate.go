@@ -14,23 +14,23 @@ import (
 var ErrCrowded = errors.New("more is asked at once than the client has connections for")
 
 // gate lets so many calls at once through to a server, in the order in which they came: fewer than the client has connections, so that none waits
-// for one of these, and what is not to wait finds one.
-type gate struct{ room chan struct{} }
+// for one of these, and what is not to wait finds one. Calls whose turn it is among those of all processes go past those that only ask whether it is.
+type gate struct{ room, fast chan struct{} }
 
 func newGate(client redis.UniversalClient) gate {
-	return gate{make(chan struct{}, width(client))}
+	n := connections(client)
+	return gate{make(chan struct{}, max(1, n*3/4)), make(chan struct{}, max(1, n/8))}
 }
 
-// width is three quarters of the connections that a client has for each of its servers.
-func width(client redis.UniversalClient) int {
-	connections := 16
+// connections is how many a client has for each of its servers.
+func connections(client redis.UniversalClient) int {
 	switch c := client.(type) {
 	case *redis.Client:
-		connections = connectionsOf(c.Options().PoolSize, c.Options().MaxActiveConns)
+		return connectionsOf(c.Options().PoolSize, c.Options().MaxActiveConns)
 	case *redis.ClusterClient:
-		connections = connectionsOf(c.Options().PoolSize, c.Options().MaxActiveConns)
+		return connectionsOf(c.Options().PoolSize, c.Options().MaxActiveConns)
 	}
-	return max(1, connections*3/4)
+	return 16
 }
 
 func connectionsOf(pool, most int) int {
@@ -40,12 +40,16 @@ func connectionsOf(pool, most int) int {
 	return pool
 }
 
-// Enter waits for the caller's turn at the server, up to patience, and is to be followed by Leave where it returns nil. Its error wraps
-// [ErrCrowded] if the server answered others meanwhile; else it is a [store.Error], or that of ctx.
-func (s *Server) Enter(ctx context.Context, patience time.Duration) error {
+// Enter waits for the caller's turn at the server, up to patience, past others where it is urgent. The place that it returns is to be left once the server has
+// answered. Its error wraps [ErrCrowded] if the server answered others meanwhile; else it is a [store.Error], or that of ctx.
+func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool) (Place, error) {
+	fast := s.gate.fast
+	if !urgent {
+		fast = nil
+	}
 	select {
 	case s.gate.room <- struct{}{}:
-		return nil
+		return s.gate.room, nil
 	default:
 	}
 	answers := s.Answers()
@@ -53,16 +57,25 @@ func (s *Server) Enter(ctx context.Context, patience time.Duration) error {
 	defer timer.Stop()
 	select {
 	case s.gate.room <- struct{}{}:
-		return nil
+		return s.gate.room, nil
+	case fast <- struct{}{}:
+		return fast, nil
 	case <-ctx.Done():
-		return store.Ended(ctx)
+		return nil, store.Ended(ctx)
 	case <-timer.C:
 	}
-	return s.Crowded(Fail(s.servers.pkg, store.Unavailable, ErrBudget, ""), answers)
+	return nil, s.Crowded(Fail(s.servers.pkg, store.Unavailable, ErrBudget, ""), answers)
 }
 
+// Place is that of a call which was let through. The zero Place is none.
+type Place chan struct{}
+
 // Leave lets the next call through.
-func (s *Server) Leave() { <-s.gate.room }
+func (p Place) Leave() {
+	if p != nil {
+		<-p
+	}
+}
 
 // Crowded returns err, or [ErrCrowded] where err is that of a call which was surely not sent, though the server has answered others since it had
 // given so many answers: what it lacked is a connection.

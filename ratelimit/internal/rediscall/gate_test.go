@@ -33,8 +33,9 @@ func TestGateTellsACrowdFromADeadServer(t *testing.T) {
 	for _, answers := range []bool{false, true} {
 		s := serverOf(t, 1)
 		synctest.Test(t, func(t *testing.T) {
-			s.gate = gate{make(chan struct{}, 1)}
-			if err := s.Enter(t.Context(), time.Second); err != nil {
+			s.gate = gate{make(chan struct{}, 1), make(chan struct{}, 1)}
+			place, err := s.Enter(t.Context(), time.Second, false)
+			if err != nil {
 				t.Fatal(err)
 			}
 			time.AfterFunc(time.Second/2, func() {
@@ -43,18 +44,21 @@ func TestGateTellsACrowdFromADeadServer(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			err := s.Enter(t.Context(), time.Second)
+			_, err = s.Enter(t.Context(), time.Second, false)
 			var failed *store.Error
 			if crowded := errors.Is(err, ErrCrowded); crowded != answers || errors.As(err, &failed) == answers || time.Since(began) != time.Second {
 				t.Errorf("Enter where the server answers others (%t) = %v after %v, want it crowded only then, and after a second", answers, err, time.Since(began))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if err := s.Enter(ctx, time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := s.Enter(ctx, time.Second, false); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Enter with a context that ends = %v, want its error", err)
 			}
-			s.Leave()
-			if err := s.Enter(t.Context(), 0); err != nil {
+			if _, err := s.Enter(t.Context(), 0, true); err != nil {
+				t.Errorf("Enter of what is urgent = %v, want nil", err)
+			}
+			place.Leave()
+			if _, err := s.Enter(t.Context(), 0, false); err != nil {
 				t.Errorf("Enter once there is room = %v, want nil", err)
 			}
 		})

@@ -93,12 +93,14 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	}
 	k := s.keys(c)
 	server := s.server(k)
+	var place rediscall.Place
 	if c.Outer == "" { // who holds it already is not to wait for those who do not
-		if err := server.Enter(ctx, s.budget); err != nil {
+		var err error
+		if place, err = server.Enter(ctx, s.budget, c.Next); err != nil {
 			return lock.Answer{}, refusal(server, err)
 		}
-		defer server.Leave()
 	}
+	defer place.Leave()
 	pass, err := server.Permit()
 	if err != nil {
 		return lock.Answer{}, err
