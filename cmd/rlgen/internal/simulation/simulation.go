@@ -57,6 +57,7 @@ func (s *Simulation) Run(source traffic.Source, progress func()) error {
 				return err
 			}
 		}
+		source.Decided(s.Last)
 		switch {
 		case err == io.EOF:
 			return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -35,8 +36,11 @@ func (c calls) source() traffic.Source { return &written{calls: c} }
 // written gives calls, whose names it forgets as early as it may.
 type written struct {
 	calls
-	names traffic.Names
+	names   traffic.Names
+	decided int64
 }
+
+func (w *written) Decided(at int64) { w.decided = at }
 
 func (w *written) Next(c *traffic.Call) error {
 	if len(w.calls) == 0 {
@@ -44,7 +48,7 @@ func (w *written) Next(c *traffic.Call) error {
 	}
 	next := w.calls[0]
 	w.calls = w.calls[1:]
-	name := func(text string) *traffic.Name { return w.names.Of([]byte(text), next.At, next.At) }
+	name := func(text string) *traffic.Name { return w.names.Of([]byte(text), next.At, w.decided) }
 	*c = traffic.Call{At: next.At, Addr: name(next.Addr), User: name(next.User), Cost: next.Cost, Status: next.Status}
 	return nil
 }
@@ -161,10 +165,12 @@ func identify(l *rules.Limit, call *call) string {
 	case rules.User:
 		return call.User
 	case rules.IP:
-		return map[string]string{
-			"10.0.0.1": "10.0.0.1", "10.0.0.2": "10.0.0.2", "::ffff:10.0.0.1": "10.0.0.1",
-			"2001:db8::1": "2001:db8::", "2001:db8::2": "2001:db8::", "2001:db8:0:1::1": "2001:db8:0:1::",
-		}[call.Addr]
+		addr, err := netip.ParseAddr(call.Addr)
+		if addr = addr.Unmap(); err != nil || addr.Is4() {
+			return strings.TrimPrefix(addr.String(), "invalid IP")
+		}
+		network, _ := addr.Prefix(64)
+		return network.Addr().String()
 	}
 	return "all"
 }
@@ -187,6 +193,47 @@ func TestRecount(t *testing.T) {
 			t.Errorf("seed %d: %d calls from %d to %d, want %d from %d to %d", seed, s.Calls, s.First, s.Last, len(list), list[0].At, list[len(list)-1].At)
 		}
 	}
+}
+
+// TestRecountOfMany holds the same of ids that come, go and come again, which the simulation forgets meanwhile, by algorithms that remember for longer than their
+// windows too.
+func TestRecountOfMany(t *testing.T) {
+	directives := []string{"user 2,1s 3,5s", "ip 2,2s"}
+	r := rand.New(rand.NewPCG(1, 1))
+	now := int64(1_700_000_000_000_000)
+	var list calls
+	for n := range 60_000 {
+		now += r.Int64N(4000)
+		id := (n/7 + r.IntN(40)*r.IntN(40)*r.IntN(40)) % 12_000
+		list = append(list, call{At: now, User: fmt.Sprint("user-", id), Addr: fmt.Sprintf("2001:db8:0:%x::%x", r.IntN(6000), r.IntN(3)), Cost: 1})
+	}
+	s := simulate(t, list, directives, []string{"user 1,1s algo=gcra burst=30"})
+	want := recount(list, []rules.Limit{*s.Runs[0].Limits[0].Limit, *s.Runs[0].Limits[1].Limit})
+	for _, one := range want.Limits {
+		if len(one.Hits) < 100 {
+			t.Errorf("%d ids are denied, want many", len(one.Hits))
+		}
+	}
+	if diff := cmp.Diff(want, tallied(s.Runs[0])); diff != "" {
+		t.Errorf("simulation differs from the recount (-recount +simulation):\n%s", diff)
+	}
+	if got, want := s.Runs[1].Allowed, gcra(list, 1, 30); got != want {
+		t.Errorf("gcra allows %d, want %d", got, want)
+	}
+}
+
+// gcra counts the calls that have room in buckets of burst which gain rate in a second, and are never forgotten.
+func gcra(list calls, rate, burst int64) (allowed int64) {
+	full := map[string]int64{} // when the bucket is full again, µs
+	for _, c := range list {
+		next := max(full[c.User], c.At) + 1e6/rate
+		if next-c.At > burst*1e6/rate {
+			continue
+		}
+		full[c.User] = next
+		allowed++
+	}
+	return allowed
 }
 
 func tallied(run *simulation.Run) tally {

@@ -74,19 +74,20 @@ type File struct {
 // Reader is the traffic of a log.
 type Reader struct {
 	Stats
-	log    Log
-	files  []File // that are not yet read
-	name   string
-	in     counting
-	number int64 // of the line in its file
-	lines  *bufio.Reader
-	parse  parser
-	names  Names
-	latest int64
-	ahead  place // where that stands
-	queue  queue // that have been read and may be overtaken
-	ended  error
-	long   []byte
+	log     Log
+	files   []File // that are not yet read
+	name    string
+	in      counting
+	number  int64 // of the line in its file
+	lines   *bufio.Reader
+	parse   parser
+	names   Names
+	decided int64 // the time up to which calls have been
+	latest  int64
+	ahead   place // where that stands
+	queue   queue // that have been read and may be overtaken
+	ended   error
+	long    []byte
 }
 
 var _ Source = (*Reader)(nil)
@@ -174,6 +175,9 @@ func (r *Reader) Next(c *Call) error {
 		r.read()
 	}
 }
+
+// Decided lets the names of calls up to a time be forgotten.
+func (r *Reader) Decided(at int64) { r.decided = at }
 
 // read reads one line into the queue.
 func (r *Reader) read() {
@@ -267,19 +271,18 @@ func (r *Reader) bad(err error) {
 
 // put puts a call into the queue, at its time.
 func (r *Reader) put(one *record) {
-	before := r.latest - r.log.Within.Microseconds()
 	switch {
 	case one.at < 0:
 		r.bad(fmt.Errorf("its time is %v, want one since 1970", time.UnixMicro(one.at).UTC().Format(time.DateTime)))
 		return
-	case one.at < before:
+	case one.at < r.latest-r.log.Within.Microseconds():
 		r.Late++
 		r.bad(fmt.Errorf("it is %v earlier than %s:%d, want at most %v", Between(one.at, r.latest), r.ahead.name, r.ahead.number, r.log.Within))
 		return
 	}
 	r.queue.put(&Call{
 		At: one.at, Cost: one.cost, Status: one.status,
-		Addr: r.named("address", one.addr, one.at, before), User: r.named("user", one.user, one.at, before), Key: r.named("key", one.key, one.at, before),
+		Addr: r.named("address", one.addr, one.at), User: r.named("user", one.user, one.at), Key: r.named("key", one.key, one.at),
 	})
 	if one.at > r.latest || r.ahead.number == 0 {
 		r.latest, r.ahead = one.at, place{r.name, r.number}
@@ -287,11 +290,11 @@ func (r *Reader) put(one *record) {
 }
 
 // named returns the name that a column of a call has, nil if it is of no use.
-func (r *Reader) named(what string, text []byte, at, before int64) *Name {
+func (r *Reader) named(what string, text []byte, at int64) *Name {
 	if len(text) == 0 || r.log.Names != nil && !slices.Contains(r.log.Names, what) {
 		return nil
 	}
-	return r.names.Of(text, at, before)
+	return r.names.Of(text, at, r.decided)
 }
 
 // parser returns that of the log, of which line is the first.

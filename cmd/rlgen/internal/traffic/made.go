@@ -74,16 +74,17 @@ func Make(m Made) (Source, error) {
 // generator makes calls. Its times are µs, of time that traffic is on.
 type generator struct {
 	Made
-	random *rand.Rand
-	start  int64
-	mean   float64 // between bursts
-	at     float64 // of the next burst
-	bursts float64 // that have been made
-	left   int     // calls of this burst that are still to be made
-	now    int64
-	users  numbered
-	addrs  numbered
-	shares []float64 // of ids up to each, as a distribution; nil for equal ones
+	random  *rand.Rand
+	start   int64
+	mean    float64 // between bursts
+	at      float64 // of the next burst
+	bursts  float64 // that have been made
+	left    int     // calls of this burst that are still to be made
+	now     int64
+	decided int64 // the time up to which calls have been
+	users   numbered
+	addrs   numbered
+	shares  []float64 // of ids up to each, as a distribution; nil for equal ones
 }
 
 // ids sets the ids, and how often each of them calls.
@@ -100,6 +101,9 @@ func (g *generator) ids() {
 	}
 }
 
+// Decided lets the names of calls up to a time be forgotten.
+func (g *generator) Decided(at int64) { g.decided = at }
+
 func (g *generator) Next(c *Call) error {
 	if g.left == 0 {
 		g.now = g.wall(int64(g.at))
@@ -111,7 +115,7 @@ func (g *generator) Next(c *Call) error {
 	}
 	g.left--
 	id, at := g.pick(), g.start+g.now
-	*c = Call{At: at, User: g.users.of(id, at), Addr: g.addrs.of(id, at), Cost: 1}
+	*c = Call{At: at, User: g.users.of(id, at, g.decided), Addr: g.addrs.of(id, at, g.decided), Cost: 1}
 	return nil
 }
 

@@ -99,12 +99,12 @@ type numbered struct {
 	most  int // before those that nobody needs are forgotten
 }
 
-// of returns the name of a number, of a call at a time behind which none comes.
-func (t *numbered) of(i int, at int64) *Name {
+// of returns the name of a number that a call at a time has. Nobody needs those any more that are needed before another time at last.
+func (t *numbered) of(i int, at, before int64) *Name {
 	n := t.names[i]
 	if n == nil {
 		if t.used >= t.most {
-			t.forget(at)
+			t.forget(before)
 		}
 		t.used++
 		n = &Name{Text: t.text(i)}

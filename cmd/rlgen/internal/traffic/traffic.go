@@ -29,6 +29,10 @@ func (c *Call) Failed() bool { return c.Status >= 400 }
 
 // Source is traffic. Next fills in the next call, none of which is earlier than the one before, and returns io.EOF after the
 // last one.
+//
+// Decided says that the calls up to a time have been taken in, and the names of all that matters later put off: see [Name.Until]. Until then a source forgets
+// no name of theirs.
 type Source interface {
 	Next(*Call) error
+	Decided(at int64)
 }
