@@ -8,6 +8,11 @@
 // All that is compared is measured in turns, in one order per round that is drawn anew, and a ratio is the median of those
 // of the rounds: a machine that others use, too, is slow for both.
 //
+// What calls cost by the number of processes, callers, ids, rules and limits, by counts, on a cluster, and of hot limits, it prints as the tables of
+// SCALE.md, which go on to a fleet:
+//
+//	GOWORK=off go run -C ratelimit/bench . -scale -rounds 3 -time 1s
+//
 // The benchmarks of [testing] measure the same calls, for benchstat, and locks, which take turns call by call:
 //
 //	GOWORK=off go test -run '^$' -bench Call

@@ -23,14 +23,22 @@ func run() error {
 	span := flag.Duration("time", 500*time.Millisecond, "how long each is measured in a round")
 	pattern := flag.String("rows", "", "measure only the rows that this regular expression matches")
 	raw := flag.Bool("raw", false, "print what was measured of each, too")
+	scales := flag.Bool("scale", false, "print instead what calls cost by the number of processes, ids, rules and so on; -rows are then the tables' names")
+	jobText := flag.String("worker", "", "what a process of a fleet does, which the program starts by itself")
 	flag.Parse()
+	if *jobText != "" {
+		return work(*jobText)
+	}
 	match, err := regexp.Compile(*pattern)
 	if err != nil || *rounds < 1 || flag.NArg() > 0 {
 		return fmt.Errorf("%w: want -rounds of 1 or more, a regular expression and no arguments", errors.Join(err, errUsage))
 	}
-	rows := slices.DeleteFunc(slices.Clone(table), func(r row) bool { return !match.MatchString(r.name) })
 	l := newLab()
 	defer l.close()
+	if *scales {
+		return scale(os.Stdout, l, match.MatchString, *rounds, *span)
+	}
+	rows := slices.DeleteFunc(slices.Clone(table), func(r row) bool { return !match.MatchString(r.name) })
 	results, err := measure(l, rows, *rounds, *span)
 	if err != nil {
 		return err
