@@ -21,7 +21,7 @@ import (
 //
 // The context that it returns is for the method: it is done, with the cause [lock.ErrLost], when something that the call holds is lost, and once
 // it is let go. A lock that the method takes again with it nests. [lock.Token] of it is that of the policy's own lock: 0 where that is off, a shadow,
-// or not there to be had and onfail=open. [Permit.Done] is to be called when the method has ended:
+// or not there to be had and onfail=open. Of several locks, it is that of the one which was had last, and [Token] has each. [Permit.Done] is to be called when the method has ended:
 //
 //	ctx, permit, err := guard.Hold(ctx)
 //	if err != nil {
@@ -39,14 +39,6 @@ func (g *Guard) Hold(ctx context.Context, in ...Input) (context.Context, Permit,
 		inner = ctx
 	}
 	return inner, permit, err
-}
-
-// unfence hides the token of the lock around the call from a method that has a lock of its own.
-func (g *Guard) unfence(ctx context.Context) context.Context {
-	if !g.fenced || ctx == nil {
-		return ctx
-	}
-	return lock.WithoutToken(ctx)
 }
 
 // onlyRates is an error for a policy that Take and Decide cannot serve.
@@ -209,6 +201,9 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 			got.index = w.index
 			e.held = append(e.held, got)
 		}
+	}
+	if g.fenced {
+		fence(ctx, e.held)
 	}
 	return inner, permit, nil
 }

@@ -40,13 +40,9 @@ func connectionsOf(pool, most int) int {
 	return pool
 }
 
-// Enter waits for the caller's turn at the server, up to patience, past others where it is urgent. The place that it returns is to be left once the server has
+// Enter waits for the caller's turn at the server, up to patience, past others where it is urgent, or becomes so by what woken receives. The place that it returns is to be left once the server has
 // answered. Its error wraps [ErrCrowded] if the server answered others meanwhile; else it is a [store.Error], or that of ctx.
-func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool) (Place, error) {
-	fast := s.gate.fast
-	if !urgent {
-		fast = nil
-	}
+func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool, woken <-chan struct{}) (Place, error) {
 	select {
 	case s.gate.room <- struct{}{}:
 		return s.gate.room, nil
@@ -55,16 +51,24 @@ func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool)
 	answers := s.Answers()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case s.gate.room <- struct{}{}:
-		return s.gate.room, nil
-	case fast <- struct{}{}:
-		return fast, nil
-	case <-ctx.Done():
-		return nil, store.Ended(ctx)
-	case <-timer.C:
+	var fast chan struct{} // nil while it is not urgent
+	for {
+		if urgent {
+			fast, woken = s.gate.fast, nil
+		}
+		select {
+		case s.gate.room <- struct{}{}:
+			return s.gate.room, nil
+		case fast <- struct{}{}:
+			return fast, nil
+		case <-woken:
+			urgent = true
+		case <-ctx.Done():
+			return nil, store.Ended(ctx)
+		case <-timer.C:
+			return nil, s.Crowded(Fail(s.servers.pkg, store.Unavailable, ErrBudget, ""), answers)
+		}
 	}
-	return nil, s.Crowded(Fail(s.servers.pkg, store.Unavailable, ErrBudget, ""), answers)
 }
 
 // Place is that of a call which was let through. The zero Place is none.

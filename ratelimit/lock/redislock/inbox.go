@@ -101,11 +101,14 @@ func (b *inbox) part(id string) {
 	delete(b.waiters, id)
 }
 
-func (b *inbox) has(id string) bool {
+// woken is what tells a waiter that it may be its turn; nil for nobody.
+func (b *inbox) woken(id string) chan struct{} {
+	if id == "" {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, ok := b.waiters[id]
-	return ok
+	return b.waiters[id]
 }
 
 func (b *inbox) wake(id string) {

@@ -140,7 +140,7 @@ func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
 		if f.done != nil {
 			<-f.done
 		}
-		if s.inbox.has(c.Waiter) {
+		if s.inbox.woken(c.Waiter) != nil {
 			c.Waiter = "" // who leaves later does so by himself
 		}
 		s.release(context.WithoutCancel(ctx), c)

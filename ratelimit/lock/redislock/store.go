@@ -96,7 +96,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	var place rediscall.Place
 	if c.Outer == "" { // who holds it already is not to wait for those who do not
 		var err error
-		if place, err = server.Enter(ctx, s.budget, c.Next); err != nil {
+		if place, err = server.Enter(ctx, s.budget, c.Next, s.inbox.woken(c.Waiter)); err != nil {
 			return lock.Answer{}, refusal(server, err)
 		}
 	}
