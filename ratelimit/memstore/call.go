@@ -120,7 +120,7 @@ func (c call) charge(now int64, most int, out *store.Outcome) {
 		}
 		if p.req.Cost > 0 {
 			p.charge(now, r.ID, most)
-			if !p.steps.remembers {
+			if p.dated() {
 				r.Charges[i].At, r.Charges[i].Delay = now, answers[0].Delay.Microseconds()
 			}
 		}
@@ -128,10 +128,14 @@ func (c call) charge(now int64, most int, out *store.Outcome) {
 	}
 }
 
-// forgets says whether a request is charged by steps that do not tell admissions apart.
+// dated says whether a receipt has to say when the request was charged: by steps that do not tell admissions apart, and where denials since then are none once
+// it is given back.
+func (p *place) dated() bool { return !p.steps.remembers || p.req.Ban > 0 }
+
+// forgets says whether a receipt has to say when a request was charged.
 func (c call) forgets() bool {
 	for i := range c {
-		if !c[i].steps.remembers && c[i].req.Cost > 0 {
+		if c[i].dated() && c[i].req.Cost > 0 {
 			return true
 		}
 	}
@@ -177,11 +181,14 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 	for i := range c {
 		req, p := c[i].req, &c[i]
 		a := admission{cost: req.Cost, id: receipt.ID}
-		if !p.steps.remembers && i < len(receipt.Charges) {
+		if p.dated() && i < len(receipt.Charges) {
 			if receipt.Charges[i].GivenBack.Swap(true) {
 				continue
 			}
 			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
+			if req.Ban > 0 {
+				p.shard.doors[req.Key].forgive(now, a.at, req)
+			}
 		}
 		if e := p.held(); e != nil && req.Cost > 0 {
 			e.giveBack(now, req, a)

@@ -9,7 +9,7 @@ import (
 
 // door is what is known of the denials of one key whose limit has a ban. The zero door is open, and nobody has been denied.
 type door struct {
-	denials []int64 // when, µs, in ascending order of their coming
+	denials []int64 // when, µs, in ascending order of their coming; those that have closed it while it is closed
 	closed  int64   // until when the key is banned, µs
 	expires int64   // when none of this matters any more, µs
 }
@@ -25,11 +25,30 @@ func (d *door) left(now int64) time.Duration {
 // deny counts a denial at now, and closes the door if it is one too many. A clock that is set back leaves later ones behind, which count too.
 func (d *door) deny(now int64, req *store.Request) {
 	window := req.Longest().Microseconds()
+	if d.closed != 0 {
+		d.denials, d.closed = d.denials[:0], 0
+	}
 	d.denials = slices.DeleteFunc(d.denials, func(at int64) bool { return at <= now-window })
 	d.denials = append(d.denials, now)
 	d.expires = slices.Max(d.denials) + window
 	if int64(len(d.denials)) >= req.After {
-		d.close(now, req.Ban)
+		d.closed = now + req.Ban.Microseconds()
+		d.expires = d.closed
+	}
+}
+
+// forgive forgets at now the denials since a call was charged that is given back, without which there would have been room, and opens the door that they have closed.
+func (d *door) forgive(now, at int64, req *store.Request) {
+	if d == nil || d.closed != 0 && d.closed <= now {
+		return
+	}
+	before := len(d.denials)
+	if d.denials = slices.DeleteFunc(d.denials, func(denied int64) bool { return denied >= at }); len(d.denials) == before {
+		return
+	}
+	d.closed, d.expires = 0, now
+	if len(d.denials) > 0 {
+		d.expires = slices.Max(d.denials) + req.Longest().Microseconds()
 	}
 }
 

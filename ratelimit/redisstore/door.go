@@ -9,10 +9,8 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// hasDoor says whether the script is told of the ban of request i: not where a charge is granted back, or given back and nobody wants to know what is left.
-func (d *decision) hasDoor(i int) bool {
-	return d.requests[i].Ban > 0 && d.op != grant && (d.op != giveBack || d.detail)
-}
+// hasDoor says whether the script is told of the ban of request i: not where a charge is granted back.
+func (d *decision) hasDoor(i int) bool { return d.requests[i].Ban > 0 && d.op != grant }
 
 // door is the limit that bans request i.
 func (d *decision) door(i int) limit {

@@ -5,9 +5,10 @@
 --
 -- The string at its key is one of
 --   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
---   banned <ends>  until when it is closed
+--   banned <ends> <at> …  until when it is closed, and the denials that have closed it; none where that was asked for
 --
--- It has nothing that remains, and is reset once it is open.
+-- It has nothing that remains, and is reset once it is open. What a take has charged and is given back forgets the denials since, which were for want of that, and
+-- opens it where they have closed it.
 --
 -- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
 -- door, and of what can never be allowed, are not counted.
@@ -19,16 +20,21 @@ local function load(limit)
   local text = redis.call('GET', limit.key) or ''
   local kind, times = string.match(text, '^(%a+)([ %d]+)$')
   limit.closed, limit.denials = 0, {}
+  local since = now - limit.window
   if kind == 'banned' then
-    limit.closed = times + 0
-  elseif kind == 'denied' then
-    for at in string.gmatch(times, '%d+') do
-      if at + 0 > now - limit.window then
-        limit.denials[#limit.denials + 1] = at
-      end
+    local ends, denials = string.match(times, '(%d+)(.*)')
+    limit.closed = ends + 0
+    since, times = 0, limit.closed > now and denials or ''
+  elseif kind ~= 'denied' then
+    if text ~= '' then
+      redis.call('ZCOUNT', limit.key, 0, 0)
     end
-  elseif text ~= '' then
-    redis.call('ZCOUNT', limit.key, 0, 0)
+    return
+  end
+  for at in string.gmatch(times, '%d+') do
+    if at + 0 > since then
+      limit.denials[#limit.denials + 1] = at
+    end
   end
 end
 
@@ -80,7 +86,8 @@ local function refuse(limit, other)
   end
   limit.denials[#limit.denials + 1] = integer(now)
   if #limit.denials >= limit.rules[1].count then
-    close(limit, limit.option)
+    limit.closed = now + limit.option
+    write(limit, 'banned ' .. integer(limit.closed) .. ' ' .. table.concat(limit.denials, ' '), limit.option)
     limit.rules[1].retry = limit.option
   else
     write(limit, 'denied ' .. table.concat(limit.denials, ' '), last(limit) + limit.window - now)
@@ -88,11 +95,31 @@ local function refuse(limit, other)
 end
 
 local function others()
+  local function discharge(limit, _, charged)
+    load(limit)
+    local kept = {}
+    for i = 1, #limit.denials do
+      if limit.denials[i] + 0 < charged + 0 then
+        kept[#kept + 1] = limit.denials[i]
+      end
+    end
+    if charged + 0 == 0 or #kept == #limit.denials then
+      return
+    end
+    limit.closed, limit.denials = 0, kept
+    local time = last(limit) + limit.window - now
+    if time > 0 then
+      write(limit, 'denied ' .. table.concat(kept, ' '), time)
+    else
+      redis.call('PEXPIRE', limit.key, 0)
+    end
+  end
+
   local function describe(limit)
     limit.rules[1].remaining, limit.rules[1].reset = 0, math.max(0, limit.closed - now)
   end
 
-  return {revert = settle, discharge = load, describe = describe}
+  return {revert = settle, discharge = discharge, describe = describe}
 end
 
 return {probe = probe, settle = settle, refuse = refuse, close = close, make_others = others}

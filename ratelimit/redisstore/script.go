@@ -129,8 +129,8 @@ func segments(req *store.Request) int64 {
 // nothing.
 func remembers(req *store.Request) bool { return algorithms[place(req)].remembers }
 
-// dates says whether the script has to be told when the request was charged, to give back that and nothing else.
-func dates(req *store.Request) bool { return algorithms[place(req)].dates }
+// dates says whether the script has to be told when the request was charged, to give back that and nothing else, or to forget the denials since.
+func dates(req *store.Request) bool { return algorithms[place(req)].dates || req.Ban > 0 }
 
 // script is a Lua script, and the first words of the commands that run it: the one by the name under which Redis
 // caches it, the other with its text.

@@ -237,13 +237,14 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 			delay := int64(0)
 			if dates(&req) && i < len(receipt.Charges) {
 				c := &receipt.Charges[i]
-				if !remembers(&req) {
-					if c.GivenBack.Swap(true) {
-						continue
-					}
-					part.charges = append(part.charges, c)
+				again := c.GivenBack.Swap(true)
+				if again && !remembers(&req) {
+					continue
 				}
-				part.at, delay = c.At, c.Delay
+				part.charges = append(part.charges, c)
+				if !again {
+					part.at, delay = c.At, c.Delay
+				}
 			}
 			part.requests = append(part.requests, req)
 			part.delays = append(part.delays, delay)

@@ -16,12 +16,17 @@ import (
 )
 
 // lawBan: a limit with a ban answers as one without does, but that denials close it for a while, and whatever closes and opens it. What one
-// without says is asked of a twin, which gives back what the ban denies.
+// without says is asked of a twin, which only looks where the ban denies.
 func lawBan(sc *scene) {
 	without := sc.twin("without")
 	ban := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 9 * time.Second}).Draw(sc.T, "ban")
 	sc.limit.Ban, sc.limit.After = ban, rapid.Int64Range(1, 4).Draw(sc.T, "after")
 	m := &modelDoor{limit: &sc.limit, clock: sc.subject.Clock}
+	type held struct {
+		own, other store.Outcome
+		at         time.Time
+	}
+	var calls []held // that may be given back
 	for range rapid.IntRange(1, 30).Draw(sc.T, "steps") {
 		switch rapid.IntRange(0, 24).Draw(sc.T, "step") {
 		case 0:
@@ -34,18 +39,27 @@ func lawBan(sc *scene) {
 			m.close(d)
 		case 2:
 			sc.subject.Clock.Move(-rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second}).Draw(sc.T, "set back"))
-		}
-		cost := sc.drawCost()
-		own := without.call(cost)
-		want := m.ask(own, cost)
-		if own.Allowed && !want.Allowed {
-			without.giveBack(own)
-			own = without.call(0)
-			for i := range want.Rules {
-				want.Rules[i].ResetAfter = max(own.Rules[i].ResetAfter, want.Rules[i].Banned)
+		case 3, 4, 5, 6, 7:
+			if n := len(calls); n > 0 {
+				c := calls[n-1]
+				calls = calls[:n-1]
+				sc.giveBack(c.own)
+				without.giveBack(c.other)
+				m.forgive(c.at)
 			}
 		}
-		sc.agree("a limit with a ban", sc.call(cost), want)
+		cost := sc.drawCost()
+		ask := without.call
+		if m.closed.After(sc.subject.Clock.Now()) {
+			ask = without.peek
+		}
+		own := ask(cost)
+		want := m.ask(own, cost)
+		out := sc.call(cost)
+		sc.agree("a limit with a ban", out, want)
+		if out.Allowed && cost > 0 {
+			calls = append(calls, held{out, own, sc.subject.Clock.Now()})
+		}
 		sc.wait()
 	}
 }
@@ -67,6 +81,18 @@ type modelDoor struct {
 
 func (m *modelDoor) open() { m.denials, m.closed = nil, time.Time{} }
 
+// forgive forgets denials since then, and with one of them the ban that they have brought.
+func (m *modelDoor) forgive(at time.Time) {
+	if !m.closed.IsZero() && !m.closed.After(m.clock.Now()) {
+		return
+	}
+	n := len(m.denials)
+	m.denials = slices.DeleteFunc(m.denials, func(denied time.Time) bool { return !denied.Before(at) })
+	if len(m.denials) < n {
+		m.closed = time.Time{}
+	}
+}
+
 func (m *modelDoor) close(d time.Duration) {
 	m.open()
 	if d > 0 {
@@ -82,9 +108,12 @@ func (m *modelDoor) ask(own store.Outcome, cost int64) store.Outcome {
 		for _, r := range m.limit.Rules {
 			longest = max(longest, r.Window)
 		}
+		if !m.closed.IsZero() {
+			m.open()
+		}
 		m.denials = slices.DeleteFunc(append(m.denials, now), func(at time.Time) bool { return !at.After(now.Add(-longest)) })
 		if int64(len(m.denials)) >= m.limit.After {
-			m.close(m.limit.Ban)
+			m.closed = now.Add(m.limit.Ban)
 		}
 	}
 	want := store.Outcome{Allowed: own.Allowed, Rules: slices.Clone(own.Rules)}
@@ -211,6 +240,70 @@ func testBanAfterFewer(t *testing.T, s Subject) {
 			t.Errorf("denied once more, where %d denials are enough = %+v, want a ban of %v", after, out.Rules[0], req.Ban)
 		}
 	}
+}
+
+// A denial for want of permits that are given back is none: it counts towards no ban, and a ban that it has brought ends. Denials from before those permits were
+// charged count on, and so does a ban by hand.
+func testBanGivenBack(t *testing.T, s Subject) {
+	forEach(func(t *testing.T, s Subject, v variant) {
+		req := v.request(t, s, "given back", 1, yearly(3))
+		req.Ban, req.After = time.Hour, 3
+		take := func() store.Receipt {
+			t.Helper()
+			out := s.take(t, req)
+			if !out.Allowed {
+				t.Fatalf("Take = %+v, want it allowed", out)
+			}
+			s.Clock.Move(time.Millisecond)
+			return out.Receipt
+		}
+		deny := func(times int, banned bool) {
+			t.Helper()
+			for n := range times {
+				out := s.take(t, req)
+				if want := banned && n == times-1; out.Allowed || out.Rules[0].Banned > 0 != want {
+					t.Fatalf("denial %d of %d = %+v, want it denied, and banned: %v", n+1, times, out, want)
+				}
+				s.Clock.Move(time.Millisecond)
+			}
+		}
+		giveBack := func(r store.Receipt) {
+			t.Helper()
+			if err := s.Store.GiveBack(context.Background(), r); err != nil {
+				t.Fatalf("GiveBack: %v", err)
+			}
+		}
+		take()
+		take()
+		held := take()
+		deny(2, false)
+		giveBack(held)
+		held = take()
+		deny(3, true) // of which the first would bring a ban, had those before counted
+		giveBack(held)
+		before := take()
+		deny(1, false)
+		if err := s.Store.Grant(context.Background(), []store.Request{req}); err != nil {
+			t.Fatalf("Grant: %v", err)
+		}
+		held = take()
+		deny(1, false)
+		giveBack(held)
+		giveBack(held) // which does nothing
+		held = take()
+		deny(2, true) // with the one from before
+		giveBack(held)
+		held = take()
+		deny(2, true)
+		if err := s.Store.Ban(context.Background(), []store.Request{req}, time.Hour); err != nil {
+			t.Fatalf("Ban: %v", err)
+		}
+		giveBack(held)
+		giveBack(before)
+		if out := s.take(t, req); out.Allowed || out.Rules[0].Banned == 0 {
+			t.Errorf("banned by hand, and permits given back: %+v, want it banned", out)
+		}
+	})(t, s)
 }
 
 func testBanRefuses(t *testing.T, s Subject) {

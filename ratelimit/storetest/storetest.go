@@ -88,6 +88,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"BanWithinWindow", true, testBanWithinWindow},
 		{"BanLifted", true, testBanLifted},
 		{"BanAfterFewer", false, testBanAfterFewer},
+		{"BanGivenBack", true, testBanGivenBack},
 		{"BanRefuses", false, testBanRefuses},
 		{"SameByAnotherName", true, scenes(lawSame)},
 		{"RateIsKept", true, scenes(lawRate)},
