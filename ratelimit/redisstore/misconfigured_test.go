@@ -3,15 +3,19 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // acl is what the Redis user of a limiter needs, as doc.go has it.
@@ -63,6 +67,23 @@ func as(t *testing.T, server *redistest.Server, permissions string) *redisstore.
 		t.Fatal(err)
 	}
 	return newStore(t, server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "pw" }))
+}
+
+// TestNoPermissionIsNotOpen holds that a call which the Redis user may not have decided is refused, whatever its limit says of a server that is down.
+func TestNoPermissionIsNotOpen(t *testing.T) {
+	s := as(t, redistest.Start(t), "on >pw ~elsewhere:* +@all")
+	limiter, err := ratelimit.New(s, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, onFail := range []rules.OnFail{rules.FailOpen, rules.FailLocal, rules.FailClosed} {
+		p := &rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: onFail.String(), Limits: []rules.Limit{
+			{Kind: rules.Global, Rules: []rules.Rule{{Count: 10, Window: time.Hour}}, OnFail: onFail},
+		}}
+		if _, err := limiter.Guard(p).Take(context.Background()); !errors.Is(err, ratelimit.ErrMisconfigured) {
+			t.Errorf("Take with onfail=%v = %v, want %v", onFail, err, ratelimit.ErrMisconfigured)
+		}
+	}
 }
 
 func TestPermissions(t *testing.T) {

@@ -4,25 +4,42 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // breaks makes TestMutations break the code and run the tests, which takes minutes:
 //
-//	go test ./ratelimit/redisstore -run '^TestMutations$' -v -mutations
+//	go test ./ratelimit/redisstore -run '^TestMutations$' -v -mutations -timeout 30m
 var breaks = flag.Bool("mutations", false, "TestMutations: break the code, and see the tests of faults fail")
 
 // mutation is a mistake that would let a fault do harm, and the test that must fail on code that makes it. Those of the
 // script, such as a time to live that is taken for the clock and a charge before the check, are [flaws].
 type mutation struct {
 	name     string
-	old, new string // in one Go file of mutated packages, once
+	old, new string // in one Go file of mutated packages, once; MUTANT in the new one is true
 	pkg      string // of the test
 	test     string
+}
+
+// always are the mutations that every run of the tests makes: of what would do harm most, those that are made in Go.
+var always = []string{
+	"go-redis sends again by itself, as it does by default",
+	"what one slot reserved is not given back where another denies",
+	"no breaker",
+	"NOPERM is taken for a server that is down",
+}
+
+// alwaysFlaws are those that are made in the script, as all flaws are in every run.
+var alwaysFlaws = []string{
+	"an expiry that decides: a window that ends when its key does",
+	"a retry-after that is the key's time to live",
+	"a denied call that is charged",
 }
 
 // mutable are the directories in whose files mutations are made.
@@ -30,13 +47,13 @@ var mutable = []string{".", "../internal/rediscall", ".."}
 
 var mutations = []mutation{
 	{"go-redis sends again by itself, as it does by default",
-		`func (command) NoRetry() bool { return true }`, `func (command) NoRetry() bool { return false }`, ".", "TestLostReply"},
+		`func (command) NoRetry() bool { return true }`, `func (command) NoRetry() bool { return !MUTANT }`, ".", "TestLostReply"},
 	{"a call whose answer is lost is sent again",
 		`return meaning{store.Indeterminate, giveUp, ""}
 	case errors.Is(err, context.Canceled)`, `return meaning{store.Unavailable, again, ""}
 	case errors.Is(err, context.Canceled)`, ".", "TestLostReply"},
 	{"what one slot reserved is not given back where another denies",
-		`if status != done || err != nil {`, `if err != nil {`, ".", "TestDeniedAcrossSlots"},
+		`if status != done || err != nil {`, `if status != done && !MUTANT || err != nil {`, ".", "TestDeniedAcrossSlots"},
 	{"what one slot reserved is not given back where another's answer is lost",
 		`if status != done || err != nil {`, `if err == nil && status != done {`, ".", "TestLostReservation"},
 	{"what may have been charged is not given back",
@@ -46,15 +63,16 @@ var mutations = []mutation{
 		return nil`, `		s.budget = 20 * d
 		return nil`, ".", "TestHostileOptions"},
 	{"no breaker",
-		`return c.ConsecutiveFailures >= trip`, `return false`, ".", "TestBreaker"},
+		`return c.ConsecutiveFailures >= trip`, `return !MUTANT && c.ConsecutiveFailures >= trip`, ".", "TestBreaker"},
 	{"one breaker for all servers of a client",
 		`if s.alone.met.Load() {`, `if false {`, ".", "TestBreakerOfEachServer"},
 	{"NOPERM is taken for a server that is down",
-		`{"NOPERM", anybody, meaning{store.Misconfigured, giveUp, grant}}`, `{"NOPERM", anybody, meaning{store.Unavailable, giveUp, grant}}`, ".", "TestPermissions"},
+		`{"NOPERM", anybody, meaning{store.Misconfigured, giveUp, grant}}`,
+		`{"NOPERM", anybody, meaning{map[bool]store.Class{false: store.Misconfigured, true: store.Unavailable}[MUTANT], giveUp, grant}}`, ".", "TestNoPermissionIsNotOpen"},
 	{"a refusal is open, as its limit's onfail says of a server that is down",
 		`if misconfigured(err) {
-		g.limiter.health.refused`, `if false {
-		g.limiter.health.refused`, "..", "TestOnFail"},
+		g.limiter.health.refused`, `if !MUTANT && misconfigured(err) {
+		g.limiter.health.refused`, ".", "TestNoPermissionIsNotOpen"},
 	{"a breaker that a refusal opens",
 		`IsSuccessful: func(err error) bool { return err == nil || refuses(err) },`, `IsSuccessful: func(err error) bool { return err == nil },`,
 		".", "TestBreakerKeepsFromRefusalsAndCallers"},
@@ -102,40 +120,100 @@ var mutations = []mutation{
 func TestMutations(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			overlay := m.overlay(t)
+			overlay := overlay(t, map[string]string{m.name: "true"})
 			if !*breaks {
 				return
 			}
-			cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "120s", "-run", "^"+m.test+"$", m.pkg)
-			out, err := cmd.CombinedOutput()
-			switch {
-			case err == nil:
-				t.Errorf("%s passes, want it to fail:\n%s", m.test, out)
-			case !bytes.Contains(out, []byte("--- FAIL: "+m.test)) && !bytes.Contains(out, []byte("panic: ")):
-				t.Errorf("%s does not run:\n%s", m.test, out)
-			default:
-				t.Logf("%s notices", m.test)
-			}
+			out, err := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "120s", "-run", "^"+m.test+"$", m.pkg).CombinedOutput()
+			m.wantNoticed(t, out, err)
 		})
 	}
 }
 
-// overlay writes the mutated file, and what go build needs to take it in place of the original.
-func (m *mutation) overlay(t *testing.T) string {
-	t.Helper()
-	path, text := m.find(t)
-	dir := t.TempDir()
-	mutant, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutant}})
-	if err != nil {
-		t.Fatal(err)
+// TestMutationsAlways makes the mutations that would do most harm, all of them in one program, which is told which of them it is to have.
+func TestMutationsAlways(t *testing.T) {
+	if testing.Short() || *breaks {
+		t.Skip("builds the tests anew")
 	}
-	for file, text := range map[string][]byte{mutant: []byte(strings.Replace(text, m.old, m.new, 1)), overlay: list} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
+	const mutant = "RATELIMIT_TEST_MUTANT"
+	if os.Getenv(mutant) != "" {
+		t.Skip("the code is broken already")
+	}
+	for _, name := range alwaysFlaws {
+		flawNamed(t, name)
+	}
+	has := make(map[string]string)
+	for _, name := range always {
+		has[name] = fmt.Sprintf("(os.Getenv(%q) == %q)", mutant, name)
+	}
+	program := filepath.Join(t.TempDir(), "mutants")
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "-overlay", overlay(t, has), ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range always {
+		t.Run(name, func(t *testing.T) {
+			m := mutationNamed(t, name)
+			cmd := exec.Command(program, "-test.failfast", "-test.timeout", "120s", "-test.run", "^"+m.test+"$")
+			cmd.Env = append(os.Environ(), mutant+"="+name)
+			out, err := cmd.CombinedOutput()
+			m.wantNoticed(t, out, err)
+		})
+	}
+}
+
+// wantNoticed fails the test unless the one that is to notice the mutation has failed.
+func (m *mutation) wantNoticed(t *testing.T, out []byte, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Errorf("%s passes, want it to fail:\n%s", m.test, out)
+	case !bytes.Contains(out, []byte("--- FAIL: "+m.test)) && !bytes.Contains(out, []byte("panic: ")):
+		t.Errorf("%s does not run:\n%s", m.test, out)
+	default:
+		t.Logf("%s notices", m.test)
+	}
+}
+
+func mutationNamed(t *testing.T, name string) *mutation {
+	t.Helper()
+	i := slices.IndexFunc(mutations, func(m mutation) bool { return m.name == name })
+	if i < 0 {
+		t.Fatalf("there is no mutation %q", name)
+	}
+	return &mutations[i]
+}
+
+// overlay writes files with mutations, by name, each of which has what stands there for MUTANT, and what go build needs to take them in place of the originals.
+func overlay(t *testing.T, has map[string]string) string {
+	t.Helper()
+	texts := make(map[string]string)
+	for name, mutant := range has {
+		m := mutationNamed(t, name)
+		path, text := m.find(t)
+		if changed, ok := texts[path]; ok {
+			text = changed
+		}
+		texts[path] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "MUTANT", mutant), 1)
+	}
+	dir, replace := t.TempDir(), make(map[string]string)
+	for path, text := range texts {
+		if strings.Contains(text, "os.Getenv") && !strings.Contains(text, `"os"`) {
+			text = strings.Replace(text, "\nimport ", "\nimport \"os\"\n\nimport ", 1)
+		}
+		replace[path] = filepath.Join(dir, fmt.Sprint("mutant", len(replace), ".go"))
+		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return overlay
+	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // find returns the file in which the old text stands.
