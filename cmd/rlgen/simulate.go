@@ -112,6 +112,10 @@ func (c *command) simulate(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	candidates, err := c.candidates(ctx, s)
+	if wrong := (*wrongLimit)(nil); errors.As(err, &wrong) {
+		fmt.Fprintf(c.stderr, "rlgen: %v\n", err)
+		return exitUsage
+	}
 	if err != nil {
 		return c.fail(err)
 	}
@@ -152,8 +156,25 @@ func (s *simulating) arguments() error {
 		return errors.New("found no traffic, want the file of a log, - for standard input, or -rate to make some")
 	case s.width < 40:
 		return fmt.Errorf("found -width=%d, want 40 or more", s.width)
+	case s.log.Within < 0:
+		return fmt.Errorf("found -within=%v, want 0s or more", s.log.Within)
+	case s.made.Rate != 0:
+		if err := s.made.Check(); err != nil {
+			return err
+		}
+		return s.none("-rate makes traffic without a log", "format", "columns", "match", "within", "strict")
 	}
-	return nil
+	return s.none("a log is read, and -rate makes none", "burst", "for", "shape", "on", "off", "ids", "zipf", "seed")
+}
+
+// none says which of some flags is set, all of which are of no use.
+func (s *simulating) none(why string, flags ...string) (err error) {
+	s.Visit(func(f *flag.Flag) {
+		if slices.Contains(flags, f.Name) {
+			err = fmt.Errorf("found -%s where %s, want one of them", f.Name, why)
+		}
+	})
+	return err
 }
 
 // candidates are the limits that are asked for.
@@ -173,16 +194,21 @@ func (c *command) candidates(ctx context.Context, s *simulating) ([]simulation.C
 	for _, text := range texts {
 		var directives []string
 		for line := range strings.SplitSeq(text, ";") {
-			directives = append(directives, strings.TrimSpace(line))
+			if line = strings.TrimSpace(line); line != "" {
+				directives = append(directives, strings.TrimPrefix(line, rules.Namespace))
+			}
 		}
 		candidate, err := simulation.Parse(strings.Join(directives, "; "), s.plan, directives...)
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", text, err)
+			return nil, &wrongLimit{err}
 		}
 		list = append(list, candidate)
 	}
 	return list, nil
 }
+
+// wrongLimit is what is wrong with limits of the command line.
+type wrongLimit struct{ error }
 
 // methodCandidate is the limits of a method of the code.
 func (c *command) methodCandidate(ctx context.Context, s *simulating) (simulation.Candidate, error) {
@@ -251,7 +277,11 @@ func (c *command) open(name string, size *int64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+	switch info, err := f.Stat(); {
+	case err == nil && info.IsDir():
+		f.Close()
+		return nil, fmt.Errorf("%s is a directory, want the file of a log", name)
+	case err == nil && info.Mode().IsRegular():
 		*size += info.Size()
 	}
 	return f, nil

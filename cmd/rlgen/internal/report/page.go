@@ -25,14 +25,17 @@ type pageData struct {
 func (p pageData) Facts(run *simulation.Run, i int) []fact { return p.facts(run, i, run.Limits[i]) }
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"count":     count,
-	"percent":   percent,
-	"directive": directive,
-	"whose":     func(l *simulation.Limit, r simulation.Rule) string { return whose(l, &r) },
-	"time":      func(at int64) string { return clock(at, "2006-01-02 15:04:05") },
-	"what":      func(f fact) string { return f.what },
-	"text":      func(f fact) string { return f.text },
-	"length":    length,
+	"count":      count,
+	"plural":     plural,
+	"unselected": unselected,
+	"unread":     unread,
+	"percent":    percent,
+	"directive":  directive,
+	"whose":      func(l *simulation.Limit, r simulation.Rule) string { return whose(l, &r) },
+	"time":       func(at int64) string { return clock(at, "2006-01-02 15:04:05") },
+	"what":       func(f fact) string { return f.what },
+	"text":       func(f fact) string { return f.text },
+	"length":     length,
 }).Parse(`<!doctype html>
 <html lang="en">
 <head>
@@ -53,8 +56,8 @@ code{font:14px ui-monospace,monospace}
 <body>
 <h1>What limits do to this traffic</h1>
 <p>{{.Source}}.
-{{if .Calls}}{{count .Calls}} calls from {{time .First}} to {{time .Last}} UTC.{{else}}No calls.{{end}}
-{{with .Log}}{{if .Left}}{{count .Left}} lines are of other methods. {{end}}{{if .Bad}}{{count .Bad}} of {{count .Lines}} lines are left out, {{count .Late}} of them because they are too late.{{end}}{{range .Broken}} {{.}}.{{end}}{{end}}</p>
+{{if .Calls}}{{plural .Calls "call"}} from {{time .First}} to {{time .Last}} UTC.{{else}}No calls.{{end}}
+{{with .Log}}{{if .Left}}{{unselected .}}. {{end}}{{if .Bad}}{{unread .}}.{{end}}{{range .Broken}} {{.}}.{{end}}{{end}}</p>
 {{.Picture}}
 {{$page := .}}
 {{range .Runs}}{{$run := .}}

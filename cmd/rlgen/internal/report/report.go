@@ -51,6 +51,31 @@ func count(n int64) string {
 	return text
 }
 
+// plural is a number of things.
+func plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return count(n) + " " + thing + "s"
+}
+
+// unselected says how many lines are left out for their method.
+func unselected(log *traffic.Stats) string {
+	if log.Left == 1 {
+		return "1 line is of another method"
+	}
+	return count(log.Left) + " lines are of other methods"
+}
+
+// unread says how many lines are left out for what they are.
+func unread(log *traffic.Stats) string {
+	text := fmt.Sprintf("%s of %s left out", count(log.Bad), plural(log.Lines, "line"))
+	if log.Late > 0 {
+		text += fmt.Sprintf(", %s for being too late (-within)", count(log.Late))
+	}
+	return text
+}
+
 // percent is a part of a whole, of which there may be nothing.
 func percent(part, whole int64) string {
 	if whole == 0 {
@@ -140,7 +165,7 @@ func (r *Report) facts(run *simulation.Run, i int, l *simulation.Limit) (facts [
 	if text := hits(l); text != "" && l.Kind != rules.Global {
 		say("ids", "%s", text)
 	}
-	ids := count(int64(l.MostIDs())) + " ids"
+	ids := plural(int64(l.MostIDs()), "id")
 	if l.Kind == rules.Global {
 		ids = "one key"
 	}

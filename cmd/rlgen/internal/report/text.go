@@ -41,16 +41,16 @@ func (r *Report) head(p *printer) {
 	if r.Calls == 0 {
 		p.line("no calls")
 	} else {
-		p.line("%s calls from %s to %s UTC, %s", count(r.Calls), clock(r.First, "2006-01-02 15:04:05"), clock(r.Last, "2006-01-02 15:04:05"), length(r.span()))
+		p.line("%s from %s to %s UTC, %s", plural(r.Calls, "call"), clock(r.First, "2006-01-02 15:04:05"), clock(r.Last, "2006-01-02 15:04:05"), length(r.span()))
 	}
 	if r.Log == nil {
 		return
 	}
 	if r.Log.Left > 0 {
-		p.line("%s lines are of other methods", count(r.Log.Left))
+		p.line("%s", unselected(r.Log))
 	}
 	if r.Log.Bad > 0 {
-		p.line("%s of %s lines are left out, %s of them because they are too late", count(r.Log.Bad), count(r.Log.Lines), count(r.Log.Late))
+		p.line("%s", unread(r.Log))
 		for _, why := range r.Log.First {
 			p.line("  %s", why)
 		}

@@ -128,11 +128,24 @@ func Parse(name, plan string, directives ...string) (Candidate, error) {
 	for _, text := range directives {
 		d, err := rules.Parse(rules.Namespace + text)
 		if err != nil {
-			return Candidate{}, err
+			return Candidate{}, fmt.Errorf("%q: %w", text, plain(err))
 		}
 		p.Limits = append(p.Limits, d.Limit)
 	}
 	return Of(name, plan, p)
+}
+
+// plain is an error of a directive as one of its text alone, which has nothing before its columns.
+func plain(err error) error {
+	var all rules.Errors
+	if !errors.As(err, &all) {
+		return err
+	}
+	var texts []string
+	for _, e := range all {
+		texts = append(texts, e.Msg)
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // Of returns the candidate of a policy, for callers on a plan. Limits that hold something are left out, since traffic does not

@@ -305,6 +305,9 @@ func (l *Log) parser(line []byte) (parser, error) {
 	}
 	switch format {
 	case Common:
+		if len(l.Columns) > 0 {
+			return nil, errors.New("found names of columns for an access log, whose lines have their places, want none, or a log of another format")
+		}
 		return commonParser(), nil
 	case JSONL:
 		return jsonParser(l.Columns), nil

@@ -39,7 +39,8 @@ type Made struct {
 	Start   time.Time
 }
 
-func (m *Made) check() error {
+// Check says what keeps traffic from being made.
+func (m *Made) Check() error {
 	switch {
 	case !(m.Rate > 0) || m.Rate > 1e7:
 		return fmt.Errorf("a rate of %v calls a second, want more than 0, at most 10000000", m.Rate)
@@ -59,7 +60,7 @@ func (m *Made) check() error {
 
 // Make returns the traffic of m.
 func Make(m Made) (Source, error) {
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return nil, err
 	}
 	g := &generator{Made: m, random: rand.New(rand.NewPCG(m.Seed, 0)), start: m.Start.UnixMicro()}
