@@ -33,7 +33,7 @@ local LONGEST = 31622400000000  -- µs, of all windows
 local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
 local SHORT_HEAD, LONG_HEAD = 10, 28
 
-local byte = string.byte
+local byte, call = string.byte, redis.call
 local now48 = now % 281474976710656
 
 -- pack returns the last 48 bits of an integer.
@@ -84,7 +84,7 @@ end
 
 -- load reads the string, and returns its units. Another program's is refused, as the server refuses a key of another type.
 local function load(limit)
-  local text = redis.call('GETRANGE', limit.key, '0', '147')
+  local text = call('GETRANGE', limit.key, '0', '147')
   local size, units = #text, 0
   if limit.floor ~= 0 then
     limit.start, limit.floor, limit.older = SHORT_HEAD + 1, 0, 0
@@ -306,12 +306,13 @@ end
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
 local function settle(limit)
-  local text, units, older, floor, charged = limit.text, limit.units, limit.older, limit.floor, now + limit.ahead
+  local text, units, older, floor, ahead, full = limit.text, limit.units, limit.older, limit.floor, limit.ahead, limit.full
+  local charged = now + ahead
   if not limit.soon then
     horizon(limit)
   end
   local near = units == 0 or limit.expires < limit.soon
-  if limit.full then
+  if full then
     floor = math.max(floor, now - limit.window)
   end
   local stale = floor < now - 2 * LONGEST -- 48 bits tell times of nine years apart
@@ -320,7 +321,7 @@ local function settle(limit)
   end
   limit.written = true
   stamp = stamp or record(now)
-  local added = limit.ahead == 0 and stamp or record(charged)
+  local added = ahead == 0 and stamp or record(charged)
   if limit.cost > 1 then
     added = string.rep(added, limit.cost)
   end
@@ -342,7 +343,7 @@ local function settle(limit)
     if near then
       redis.call('PEXPIRE', limit.key, limit.lasting)
     end
-  elseif near or limit.full then
+  elseif near or full then
     local from = limit.start
     while from <= place and time(byte(text, from, from + 5)) <= floor do
       from = from + RECORD
@@ -353,7 +354,7 @@ local function settle(limit)
       redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     end
   else
-    redis.call('SET', limit.key, text .. added, 'KEEPTTL')
+    call('SET', limit.key, text .. added, 'KEEPTTL')
   end
 end
 

@@ -122,18 +122,23 @@ var flaws = []flaw{
   limit.written = true`,
 	}, "TestKeysOfAllAlgorithms"},
 	{"a denied call that is charged", "frame.lua", []string{
-		`  else
-    refuse()`, `  else
-    refuse()
-    commit()`,
+		`    refuse()
+    return DENIED
+  end`, `    refuse()
+  end`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit) then
       allowed = false`, `if limit.algorithm.probe(limit) then
-      if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit, decision.base) end
+      if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit) end
     else
       allowed = false`,
-		`status = commit()`, `status = DONE`,
+		`decision.charged = i
+  end`, `decision.charged = i
+  end
+  do
+    return DONE
+  end`,
 	}, "TestMiniredis/AllOrNothing"},
 	{"a write that stays when the next one is impossible", "frame.lua", []string{
 		`others(limit).revert(limit, decision.base)`, `local _ = limit`,
@@ -176,8 +181,8 @@ var flaws = []flaw{
 	}, "TestMiniredis/Traces"},
 	{"a cost of nothing that is charged", "frame.lua", []string{
 		`    if limit.cost > 0 then
-      limit.algorithm.settle(limit, decision.base)
-    end`, `    limit.algorithm.settle(limit, decision.base)`,
+      limit.algorithm.settle(limit)
+    end`, `    limit.algorithm.settle(limit)`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"the last rule that decides alone", "entries.lua", []string{
 		`    if rule.retry ~= 0 then

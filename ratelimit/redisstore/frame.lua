@@ -45,7 +45,7 @@
 --   probe(limit)                sets the retry of every rule that denies the cost, and returns whether none does
 --   charge(limit, base)         charges as far as it can be taken back, and returns false, having changed nothing, if the
 --                               base is another admission's. An algorithm whose settle does it all has none
---   settle(limit, base)         charges, and does what is not taken back
+--   settle(limit)               charges, and does what is not taken back
 --   refuse(limit, before)       of a door: the call is denied, and what the limit before it in the decision has to do with that
 --   close(limit, time)          of a door
 --   make_others()               makes the functions that few calls need
@@ -88,26 +88,6 @@ local function describe()
   end
 end
 
--- commit charges one limit after the other, and says how many. It stops where the base is another admission's.
-local function commit()
-  local limits, size = decision.limits, decision.size
-  for i = 1, size do
-    local limit = limits[i]
-    local charge = limit.algorithm.charge
-    if charge and limit.cost > 0 and not charge(limit, decision.base) then
-      return TAKEN
-    end
-    decision.charged = i
-  end
-  for i = 1, size do
-    local limit = limits[i]
-    if limit.cost > 0 then
-      limit.algorithm.settle(limit, decision.base)
-    end
-  end
-  return DONE
-end
-
 -- reset makes the keys absent, unless one is another program's, which an algorithm finds out that looks at it.
 local function reset()
   probe()
@@ -145,44 +125,47 @@ local function refuse()
   end
 end
 
-local function take()
-  local status = DENIED
-  if probe() then
-    status = commit()
-  else
+-- take charges one limit after the other, and says how many, if all allow it. It stops where the base is another admission's.
+local function take(limits, size)
+  if not probe() then
     refuse()
+    return DENIED
   end
-  if decision.detail and status ~= TAKEN then
-    describe()
+  for i = 1, size do
+    local limit = limits[i]
+    local charge = limit.algorithm.charge
+    if charge and limit.cost > 0 and not charge(limit, decision.base) then
+      return TAKEN
+    end
+    decision.charged = i
   end
-  return status
+  for i = 1, size do
+    local limit = limits[i]
+    if limit.cost > 0 then
+      limit.algorithm.settle(limit)
+    end
+  end
+  return DONE
 end
 
 -- decide does what few decisions ask for.
 local function decide()
-  local status = DENIED
-  if decision.op == RESET then
+  if decision.op == PEEK then
+    probe()
+    return DENIED
+  elseif decision.op == RESET then
     reset()
-    return DONE
   elseif decision.op == CLOSE then
     close()
-    return DONE
   elseif decision.op == GRANT then
     grant()
-    return DONE
-  elseif decision.op == PEEK then
-    probe()
   else
     for i = 1, decision.size do
       local limit = decision.limits[i]
       others(limit).discharge(limit, decision.base, decision.at)
     end
-    status = DONE
   end
-  if decision.detail then
-    describe()
-  end
-  return status
+  return DONE
 end
 
 local function revert()
@@ -292,13 +275,15 @@ local function work(first)
       limits[j].key = KEYS[keys + j]
     end
     keys = keys + size
-    local status = act()
-    if status == TAKEN then
-      pcall(revert)
-    end
+    local status = act(limits, size)
     if status == DONE and brief then
       reply[#reply + 1] = DONE
     else
+      if status == TAKEN then
+        pcall(revert)
+      elseif decision.detail then
+        describe()
+      end
       answer(status)
     end
   end
