@@ -61,6 +61,7 @@ type ruleJSON struct {
 
 // list prints every limited method.
 func (c *command) list(ctx context.Context, args []string) int {
+	c = c.plain()
 	f := c.flags("rlgen list", "rlgen list [-json|-markdown] [-overrides file|redis] [flags] [packages]")
 	f.BoolVar(&f.json, "json", false, "print a JSON array, as rlgen help list says")
 	markdown := f.Bool("markdown", false, "print Markdown, a table for each package")

@@ -60,7 +60,7 @@ func redisFlags(f *flag.FlagSet, url, file, key *string) {
 // operate runs an operation, and says nothing of the Redis's passwords.
 func (c *command) operate(ctx context.Context, name string, args []string) int {
 	of := operations[name]
-	c = &command{stdout: plain{c.stdout}, stderr: plain{c.stderr}}
+	c = c.plain()
 	o := c.operateFlags(name, of)
 	switch err := o.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -15,6 +15,9 @@ import (
 // it in strings, \u001b; bytes that are no letters come out as \xff. Line ends and tabs stay.
 type plain struct{ to io.Writer }
 
+// plain is the command with plain output.
+func (c *command) plain() *command { return &command{stdout: plain{c.stdout}, stderr: plain{c.stderr}} }
+
 func (p plain) Write(text []byte) (int, error) {
 	if bytes.ContainsFunc(text, moves) {
 		if _, err := io.WriteString(p.to, escape(string(text))); err != nil {
