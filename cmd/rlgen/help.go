@@ -245,7 +245,8 @@ became of it. The limits are directives without the //ratelimit:, or those of a 
 	rlgen simulate -method orders.Orders.Create -vs "user 5,10s" -match '^POST /orders' access.log
 	rlgen simulate -rate 40 -ids 20 -zipf 1.1 -for 10m "user 3,1s algo=gcra"
 
-Several limits are all or nothing, as on a method. -vs is what to compare with, ; between its limits.
+Several limits are all or nothing, as on a method. -vs is what to compare with, ; between its limits. A prefetch= is
+taken no notice of: each call asks, as if of one process that takes nothing ahead.
 
 A log has lines of the Common Log Format or the combined one, CSV with the names of its columns first, or an
 object of JSON in each line; - is standard input, and gzip is seen. -columns says which are

@@ -33,10 +33,11 @@ func serve(addr, redisURL string) error {
 		return err
 	}
 	defer closeClient()
-	handler, err := newHandler(client)
+	handler, closeLimiter, err := newHandler(client)
 	if err != nil {
 		return err
 	}
+	defer closeLimiter()
 	server := &http.Server{Addr: addr, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	log.Printf("serving on http://%s", addr)
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

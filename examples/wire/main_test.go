@@ -18,10 +18,11 @@ func TestHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	handler, err := newHandler(client)
+	handler, closeLimiter, err := newHandler(client)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer closeLimiter()
 	for i, want := range []int{201, 201, 201, 429} {
 		req := httptest.NewRequest("POST", "/orders/tea", nil)
 		req.Header.Set("X-User", "alice")

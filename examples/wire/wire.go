@@ -12,8 +12,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/ratelimitwire"
 )
 
-// newHandler makes the service's handler over the Redis behind client.
-func newHandler(client redis.UniversalClient) (http.Handler, error) {
+// newHandler makes the service's handler over the Redis behind client. The function gives back what was taken ahead, before the client is closed.
+func newHandler(client redis.UniversalClient) (http.Handler, func(), error) {
 	panic(wire.Build(
 		ratelimitwire.Set,   // *ratelimit.Limiter over client
 		orders.RateLimitSet, // orders.Orders, limited, over *orders.Service

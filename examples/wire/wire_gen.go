@@ -15,22 +15,24 @@ import (
 
 // Injectors from wire.go:
 
-// newHandler makes the service's handler over the Redis behind client.
-func newHandler(client redis.UniversalClient) (http.Handler, error) {
+// newHandler makes the service's handler over the Redis behind client. The function gives back what was taken ahead, before the client is closed.
+func newHandler(client redis.UniversalClient) (http.Handler, func(), error) {
 	service := orders.NewService()
 	store, err := ratelimitwire.ProvideStore(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lockStore, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
+	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ordersOrders := orders.ProvideRateLimitedOrders(service, limiter)
 	handler := orders.Handler(ordersOrders)
-	return handler, nil
+	return handler, func() {
+		cleanup()
+	}, nil
 }

@@ -1,6 +1,9 @@
 package ratelimitwire
 
 import (
+	"context"
+	"time"
+
 	"github.com/google/wire"
 	"github.com/redis/go-redis/v9"
 
@@ -43,18 +46,32 @@ func ProvideLocks(client redis.UniversalClient) (lock.Store, error) {
 	return s, nil
 }
 
-// ProvideLimiter returns a limiter over s, for programs without limits of kind concurrency and lock.
-func ProvideLimiter(s store.Store) (*ratelimit.Limiter, error) { return ratelimit.New(s) }
+// patience is for how long a clean-up waits until what was taken ahead is given back.
+const patience = 5 * time.Second
 
-// ProvideLimiterWithLocks returns a limiter over s and locks, which may be nil.
-func ProvideLimiterWithLocks(s store.Store, locks lock.Store) (*ratelimit.Limiter, error) {
+// ProvideLimiter returns a limiter over s, for programs without limits of kind concurrency and lock. Its clean-up closes it: what was taken ahead by limits
+// with a prefetch= is given back, before wire's clean-up of the client.
+func ProvideLimiter(s store.Store) (*ratelimit.Limiter, func(), error) {
+	return ProvideLimiterWithOptions(s, nil, nil)
+}
+
+// ProvideLimiterWithLocks returns a limiter over s and locks, which may be nil, with the clean-up of [ProvideLimiter].
+func ProvideLimiterWithLocks(s store.Store, locks lock.Store) (*ratelimit.Limiter, func(), error) {
 	return ProvideLimiterWithOptions(s, locks, nil)
 }
 
-// ProvideLimiterWithOptions returns a limiter over s and locks, which may be nil, with opts.
-func ProvideLimiterWithOptions(s store.Store, locks lock.Store, opts Options) (*ratelimit.Limiter, error) {
+// ProvideLimiterWithOptions returns a limiter over s and locks, which may be nil, with opts, and with the clean-up of [ProvideLimiter].
+func ProvideLimiterWithOptions(s store.Store, locks lock.Store, opts Options) (*ratelimit.Limiter, func(), error) {
 	if locks != nil {
 		opts = append(Options{ratelimit.WithLocks(locks)}, opts...)
 	}
-	return ratelimit.New(s, opts...)
+	l, err := ratelimit.New(s, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = l.Close(ctx) // what is not given back in time leaves its window by itself
+	}, nil
 }

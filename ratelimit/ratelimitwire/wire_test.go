@@ -39,18 +39,11 @@ func TestInjectors(t *testing.T) {
 		name   string
 		inject func() (*shop.Server, func(), error)
 	}{
-		{"OverClient", func() (*shop.Server, func(), error) {
-			s, err := shop.OverClient(client)
-			return s, func() {}, err
-		}},
+		{"OverClient", func() (*shop.Server, func(), error) { return shop.OverClient(client) }},
 		{"WithOptions", func() (*shop.Server, func(), error) {
-			s, err := shop.WithOptions(client, ratelimitwire.Options{ratelimit.WithObserver(&seen)})
-			return s, func() {}, err
+			return shop.WithOptions(client, ratelimitwire.Options{ratelimit.WithObserver(&seen)})
 		}},
-		{"OverStore", func() (*shop.Server, func(), error) {
-			s, err := shop.OverStore(memstore.New())
-			return s, func() {}, err
-		}},
+		{"OverStore", func() (*shop.Server, func(), error) { return shop.OverStore(memstore.New()) }},
 		{"Embedded", shop.Embedded},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,16 +70,16 @@ func TestInjectors(t *testing.T) {
 }
 
 func TestInjectorsFail(t *testing.T) {
-	if _, err := shop.WithOptions(nil, nil); err == nil {
+	if _, _, err := shop.WithOptions(nil, nil); err == nil {
 		t.Error("WithOptions(nil client) succeeds, want an error")
 	}
-	if _, err := shop.OverStore(nil); err == nil {
+	if _, _, err := shop.OverStore(nil); err == nil {
 		t.Error("OverStore(nil) succeeds, want an error")
 	}
 	opts := ratelimitwire.Options{ratelimit.WithInstances(0)}
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
-	if _, err := shop.WithOptions(client, opts); err == nil {
+	if _, _, err := shop.WithOptions(client, opts); err == nil {
 		t.Error("WithOptions(0 instances) succeeds, want an error")
 	}
 }

@@ -11,25 +11,25 @@ import (
 )
 
 // OverClient wires the app over its own client.
-func OverClient(client *redis.Client) (*Server, error) {
+func OverClient(client *redis.Client) (*Server, func(), error) {
 	wire.Build(
 		ratelimitwire.Set,
 		wire.Bind(new(redis.UniversalClient), new(*redis.Client)),
 		RateLimitSet, NewService, NewServer,
 	)
-	return nil, nil
+	return nil, nil, nil
 }
 
 // WithOptions wires the app over any client, with options for the limiter.
-func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Server, error) {
+func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Server, func(), error) {
 	wire.Build(ratelimitwire.SetWithOptions, RateLimitSet, NewService, NewServer)
-	return nil, nil
+	return nil, nil, nil
 }
 
 // OverStore wires the app over a store of its own.
-func OverStore(s store.Store) (*Server, error) {
+func OverStore(s store.Store) (*Server, func(), error) {
 	wire.Build(ratelimitwire.ProvideLimiter, RateLimitSet, NewService, NewServer)
-	return nil, nil
+	return nil, nil, nil
 }
 
 // Embedded wires the app over a Redis inside the process, and returns what closes it.

@@ -17,6 +17,9 @@ import (
 type Orders interface {
 	//ratelimit:user 1,1h
 	Create(ctx context.Context) error
+
+	//ratelimit:global 5000,1h prefetch=100ms
+	Search(ctx context.Context) error
 }
 
 type Service struct{}
@@ -24,6 +27,8 @@ type Service struct{}
 func NewService() *Service { return &Service{} }
 
 func (*Service) Create(context.Context) error { return nil }
+
+func (*Service) Search(context.Context) error { return nil }
 
 // Server is what takes the service.
 type Server struct{ Orders Orders }
@@ -48,15 +53,24 @@ var rateLimitedOrdersCreate = rules.Policy{
 	Limits:  []rules.Limit{{Kind: rules.User, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}}},
 }
 
+var rateLimitedOrdersSearch = rules.Policy{
+	Package: "github.com/rlgen/rlgen/ratelimit/ratelimitwire/testdata/shop",
+	Type:    "shop.Orders",
+	Method:  "Search",
+	Limits: []rules.Limit{
+		{Kind: rules.Global, Rules: []rules.Rule{{Count: 5000, Window: time.Hour}}, Prefetch: 100 * time.Millisecond},
+	},
+}
+
 type RateLimitedOrders struct {
-	next   Orders
-	create *ratelimit.Guard
+	next           Orders
+	create, search *ratelimit.Guard
 }
 
 var _ Orders = (*RateLimitedOrders)(nil)
 
 func NewRateLimitedOrders(next Orders, limiter *ratelimit.Limiter) *RateLimitedOrders {
-	return &RateLimitedOrders{next: next, create: limiter.Guard(&rateLimitedOrdersCreate)}
+	return &RateLimitedOrders{next: next, create: limiter.Guard(&rateLimitedOrdersCreate), search: limiter.Guard(&rateLimitedOrdersSearch)}
 }
 
 func (w *RateLimitedOrders) Create(ctx context.Context) (err error) {
@@ -64,6 +78,13 @@ func (w *RateLimitedOrders) Create(ctx context.Context) (err error) {
 		return
 	}
 	return w.next.Create(ctx)
+}
+
+func (w *RateLimitedOrders) Search(ctx context.Context) (err error) {
+	if _, err = w.search.Take(ctx); err != nil {
+		return
+	}
+	return w.next.Search(ctx)
 }
 
 func ProvideRateLimitedOrders(next *Service, limiter *ratelimit.Limiter) Orders {

@@ -15,55 +15,61 @@ import (
 // Injectors from inject.go:
 
 // OverClient wires the app over its own client.
-func OverClient(client *redis.Client) (*Server, error) {
+func OverClient(client *redis.Client) (*Server, func(), error) {
 	service := NewService()
 	store, err := ratelimitwire.ProvideStore(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lockStore, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
+	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	server := NewServer(orders)
-	return server, nil
+	return server, func() {
+		cleanup()
+	}, nil
 }
 
 // WithOptions wires the app over any client, with options for the limiter.
-func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Server, error) {
+func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Server, func(), error) {
 	service := NewService()
 	store, err := ratelimitwire.ProvideStore(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lockStore, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiterWithOptions(store, lockStore, opts)
+	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithOptions(store, lockStore, opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	server := NewServer(orders)
-	return server, nil
+	return server, func() {
+		cleanup()
+	}, nil
 }
 
 // OverStore wires the app over a store of its own.
-func OverStore(s store.Store) (*Server, error) {
+func OverStore(s store.Store) (*Server, func(), error) {
 	service := NewService()
-	limiter, err := ratelimitwire.ProvideLimiter(s)
+	limiter, cleanup, err := ratelimitwire.ProvideLimiter(s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	server := NewServer(orders)
-	return server, nil
+	return server, func() {
+		cleanup()
+	}, nil
 }
 
 // Embedded wires the app over a Redis inside the process, and returns what closes it.
@@ -84,7 +90,7 @@ func Embedded() (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	limiter, err := ratelimitwire.ProvideLimiterWithLocks(storeStore, lockStore)
+	limiter, cleanup2, err := ratelimitwire.ProvideLimiterWithLocks(storeStore, lockStore)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
@@ -92,6 +98,7 @@ func Embedded() (*Server, func(), error) {
 	orders := ProvideRateLimitedOrders(service, limiter)
 	shopServer := NewServer(orders)
 	return shopServer, func() {
+		cleanup2()
 		cleanup()
 	}, nil
 }
