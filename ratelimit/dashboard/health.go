@@ -10,7 +10,7 @@ import (
 
 // storeView is how the store does, in plain words.
 type storeView struct {
-	State    string `json:"state"` // ok, down, refused or idle
+	State    string `json:"state"` // ok, some, down or refused
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Breaker  string `json:"breaker"` // closed or open; empty where there is none
@@ -29,6 +29,9 @@ func (d *Dashboard) healthOf(h ratelimit.Health) storeView {
 	case !h.Refused.IsZero():
 		v.State, v.Title = "refused", "Redis refuses"
 		v.Text = fmt.Sprintf("Since %s limited calls fail, until somebody mends it%s", d.since(h.Refused, h.Failed), d.cause())
+	case !h.Down.IsZero() && len(h.Resting) == 0 && d.observer.decidesLately():
+		v.State, v.Title = "some", "Redis misses some calls"
+		v.Text = fmt.Sprintf("Since %s some of the calls fell back to what their onfail says%s", d.since(h.Down, h.Failed), d.cause())
 	case !h.Down.IsZero():
 		v.State, v.Title = "down", "Redis cannot decide"
 		v.Text = fmt.Sprintf("Since %s limits fall back to what their onfail says%s", d.since(h.Down, h.Failed), d.cause())

@@ -271,3 +271,33 @@ func TestComputedRules(t *testing.T) {
 		}
 	}
 }
+
+// A Redis that misses some calls is not said to be down, and one that decides none is, whether or not it is asked.
+func TestHealth(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for name, test := range map[string]struct {
+		health         ratelimit.Health
+		decided        time.Duration // ago; 0 for never
+		state, breaker string
+	}{
+		"well":                  {ratelimit.Health{Remote: true}, time.Second, "ok", "closed"},
+		"not asked yet":         {ratelimit.Health{Remote: true}, 0, "ok", "closed"},
+		"one call missed":       {ratelimit.Health{Remote: true, Down: now, Failed: now}, time.Second, "some", "closed"},
+		"none decided":          {ratelimit.Health{Remote: true, Down: now, Failed: now}, 0, "down", "closed"},
+		"none decided for long": {ratelimit.Health{Remote: true, Down: now, Failed: now}, 5 * time.Second, "down", "closed"},
+		"at rest":               {ratelimit.Health{Remote: true, Down: now, Failed: now, Resting: []string{"a:1"}}, time.Second, "down", "open"},
+		"refused":               {ratelimit.Health{Remote: true, Refused: now, Failed: now}, time.Second, "refused", "closed"},
+		"in process":            {ratelimit.Health{}, time.Second, "ok", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newObserver(func() time.Time { return now })
+			if test.decided > 0 {
+				o.latency.add(now.Add(-test.decided).Unix(), 3)
+			}
+			v := (&Dashboard{observer: o}).healthOf(test.health)
+			if v.State != test.state || v.Breaker != test.breaker || v.Title == "" || v.Text == "" {
+				t.Errorf("healthOf = %+v, want state %q and breaker %q", v, test.state, test.breaker)
+			}
+		})
+	}
+}

@@ -111,6 +111,12 @@ func (o *Observer) Observe(_ context.Context, d *ratelimit.Decision, err error) 
 	}
 }
 
+// decidesLately says whether the store has decided a call in the last seconds.
+func (o *Observer) decidesLately() bool {
+	now := o.clock().Unix()
+	return !zeros(o.latency.sum(now-4, now+1))
+}
+
 // none is the result of a call whose context has ended.
 const none = -1
 

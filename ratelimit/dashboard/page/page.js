@@ -243,12 +243,14 @@ class Chart {
 class Lines {
   constructor() {
     this.svg = shape('svg', { viewBox: '0 0 60 100', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+    this.top = make('span', { class: 'top', 'aria-hidden': 'true' });
     this.paths = ['line-p99', 'line-p50'].map((name) => this.svg.appendChild(shape('path', { class: name })));
   }
 
   draw(p50, p99) {
     const [slow, median] = [bins(p99, 5), bins(p50, 5)];
     const top = Math.max(0.001, largest(slow));
+    say(this.top, largest(slow) ? milli(top) : '');
     [slow, median].forEach((values, i) => mark(this.paths[i], 'd', stairs(values, (n) => 97 - (n / top) * 92)));
   }
 }
@@ -270,7 +272,7 @@ function drawStates() {
   if (t.store.breaker) state('breaker', t.store.breaker, t.store.breaker === 'open' ? 'Open' : 'Closed', t.store.breaking);
   else state('breaker', 'idle', 'None', 'A store in this process needs none.');
   const [p50, p99] = t.latency;
-  state('latency', '', p99 ? milli(p50) : '–', p99 ? `median; 99 of 100 take no more than ${milli(p99)} (last minute)` : 'The store has decided nothing in the last minute.');
+  state('latency', '', p99 ? milli(p50) : '–', p99 ? `median; 99 of 100 take no more than ${milli(p99)} (last minute; above, five of them)` : 'The store has decided nothing in the last minute.');
   timing.draw(trips[0], trips[1]);
   const versions = new Set(t.instances.map((i) => i.rules));
   const of = versions.size === 1 ? `All run rules ${[...versions][0]}. ` : versions.size ? `They run ${versions.size} versions of the rules. ` : '';
@@ -340,14 +342,15 @@ let rows = [];
 const opened = new Set();
 
 function buildLimits() {
-  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.limit : '';
+  const had = document.activeElement;
+  const focused = rows.find((r) => r.button === had || r.detail.contains(had));
   rows = [];
   const nodes = [];
   let method = '';
   for (const l of facts.limits) {
     if (l.method !== method) {
       method = l.method;
-      nodes.push(make('div', { class: 'method', 'data-method': method }, make('strong', {}, method), make('span', { class: 'at' }, l.package)));
+      nodes.push(make('div', { class: 'method', role: 'row', 'data-method': method }, make('strong', { role: 'rowheader' }, method), make('span', { class: 'at', role: 'cell' }, l.package)));
     }
     const row = new Row(l);
     rows.push(row);
@@ -355,7 +358,8 @@ function buildLimits() {
   }
   $('rows').replaceChildren(...nodes);
   $('no-limits').hidden = facts.limits.length > 0;
-  if (focused) { const again = rows.find((r) => r.limit.id === focused); if (again) again.button.focus(); }
+  const again = focused && rows.find((r) => r.limit.id === focused.limit.id);
+  if (again) ([...again.detail.querySelectorAll('button')].find((b) => b.textContent === had.textContent) || again.button).focus();
   filter();
   buildForm();
 }
@@ -377,7 +381,7 @@ class Row {
       make('span', { role: 'cell', class: 'text' }, ...this.texts()),
       cell('allowed', 'allowed/s'), cell('denied', 'denied/s'), cell('degraded', 'degraded/s'),
       make('span', { role: 'cell', class: 'spark' }, this.picture.svg));
-    this.detail = make('div', { class: 'detail', id, hidden: true });
+    this.detail = make('div', { class: 'detail', role: 'row', id, hidden: true });
     this.open(opened.has(limit.id));
   }
 
@@ -410,8 +414,9 @@ class Row {
     if (!open || this.chart) return;
     this.chart = new Chart();
     this.facts = make('dl', { class: 'facts' });
-    this.detail.append(this.chart.node, this.facts);
-    if (facts.overrides) this.detail.append(make('div', { class: 'buttons' }, ...this.actions()));
+    const cell = (...children) => make('div', { role: 'cell' }, ...children);
+    this.detail.append(cell(this.chart.node), cell(this.facts));
+    if (facts.overrides) this.detail.append(make('div', { class: 'buttons', role: 'cell' }, ...this.actions()));
   }
 
   actions() {
@@ -533,9 +538,9 @@ function showFound(who, found) {
   const name = who.kind === 'global' ? 'all callers' : `${who.kind} ${who.id}`;
   const lines = found.rules.map((r) => {
     const meter = shape('svg', { viewBox: '0 0 100 1', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
-    meter.append(shape('rect', { height: 1, width: Math.round((100 * r.remaining) / Math.max(1, r.count)) }));
+    meter.append(shape('rect', { height: 1, width: r.banned > 0 ? 100 : Math.round((100 * r.remaining) / Math.max(1, r.count)) }));
     const text = r.banned > 0 ? `banned for ${lasting(r.banned)}` : `${count(r.remaining)} of ${count(r.count)} left` + (r.reset > 0 ? `, all in ${lasting(r.reset)}` : '') + (r.retry > 0 ? `, the next in ${lasting(r.retry)}` : '');
-    const bar = make('span', { class: 'meter' + (r.remaining === 0 ? ' out' : '') });
+    const bar = make('span', { class: 'meter' + (r.remaining === 0 || r.banned > 0 ? ' out' : '') });
     bar.append(meter);
     return make('div', { class: 'rule' }, make('span', {}, r.limit + ' ', make('code', {}, r.rule), r.note ? make('span', { class: 'chip ' + r.note }, r.note) : null), bar, make('span', { class: 'left' }, text));
   });
@@ -607,9 +612,11 @@ function tell(text) {
 const FIRST = 500, LAST = 15000, SILENT = 6000;
 let reason = '', source = null, pause = FIRST, timer = 0, watchdog = 0, due = 0;
 
-function live(state, text) {
+// live says how the connection does. What changes each second is not read out.
+function live(state, text, wait = '') {
   mark($('live'), 'data-state', state);
-  say($('live-text'), text);
+  say($('live-why'), text);
+  say($('live-wait'), wait);
   $('again').hidden = state !== 'lost';
   document.body.classList.toggle('stale', state === 'lost');
 }
@@ -664,7 +671,7 @@ function lost(refused) {
   const wait = () => {
     const left = Math.ceil((due - Date.now()) / 1000);
     if (left <= 0) return connect();
-    live('lost', `${reason ? 'Not connected: ' + reason : 'Connection lost'}. Trying again in ${left} s`);
+    live('lost', reason ? `Not connected: ${reason}.` : now ? `Connection lost; what is shown is of ${clock(now)}.` : 'Connection lost.', ` Trying again in ${left} s`);
   };
   timer = setInterval(wait, 250);
   wait();
@@ -678,7 +685,7 @@ function draw() {
 
 // ---- begin
 
-$('latency').querySelector('.spark').append(timing.svg);
+$('latency').querySelector('.spark').append(timing.svg, timing.top);
 $('calls').append(whole.node);
 $('filter').addEventListener('input', filter);
 $('look-method').addEventListener('change', buildKinds);
