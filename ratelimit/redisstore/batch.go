@@ -224,16 +224,13 @@ func (d *decision) limit(i int) limit {
 	return l
 }
 
-// size is at least the number of the batch's ARGV.
+// size is the number of the batch's ARGV where its decisions are alike, as they mostly are.
 func (b batch) size() int {
-	n := 1
-	for i := range b {
-		n += 7
-		for j := range b[i].requests {
-			n += 6 + 2*len(b[i].requests[j].Rules)
-			if b[i].hasDoor(j) {
-				n += 8
-			}
+	n := 7 + len(b)
+	for j := range b[0].requests {
+		n += 6 + 2*len(b[0].requests[j].Rules)
+		if b[0].hasDoor(j) {
+			n += 8
 		}
 	}
 	return n
