@@ -14,7 +14,7 @@ import (
 func at(ms int, r result) call {
 	start := time.Duration(ms) * time.Millisecond
 	return call{
-		charges: []charge{{cost: 1, denies: r == denied}}, start: start, end: start + time.Millisecond, took: time.Millisecond, result: r,
+		charges: []charge{{cost: 1, denies: r == denied}}, start: start, end: start + time.Millisecond, duration: duration{took: time.Millisecond}, result: r,
 	}
 }
 
@@ -139,6 +139,35 @@ func TestHistoryLawsApart(t *testing.T) {
 				},
 				acts: []act{resetAt(50)}, apart: test.apart,
 			}
+			wantLaw(t, &h, test.breaks)
+		})
+	}
+}
+
+// TestHistoryLawAlone holds that the checker of histories knows what a process may let through by itself, beside what its store does.
+func TestHistoryLawAlone(t *testing.T) {
+	one := func(ms int) call {
+		c := at(ms, unavailable)
+		c.alone = solo{requests: []store.Request{{Key: "rl:global:a", Cost: 1}}, end: c.end}
+		return c
+	}
+	back := one(1)
+	back.alone.back = back.end
+	for _, test := range []struct {
+		name   string
+		calls  []call
+		acts   []act
+		breaks string
+	}{
+		{"two by the store, and two alone", []call{at(0, allowed), at(1, allowed), one(2), one(3)}, nil, ""},
+		{"three alone", []call{one(0), one(500), one(900)}, nil, "alone"},
+		{"three alone, of which one was given back", []call{one(0), back, one(900)}, nil, ""},
+		{"three alone, in two windows", []call{one(0), one(500), one(1100)}, nil, ""},
+		{"three alone, and a reset", []call{one(0), one(500), one(900)}, []act{resetAt(700)}, ""},
+		{"three alone after a reset", []call{one(800), one(850), one(900)}, []act{resetAt(700)}, "alone"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := history{limits: []store.Request{store.NewRequest(directiveOf(t, "2,1s"), "rl:global:a", 1)}, calls: test.calls, acts: test.acts}
 			wantLaw(t, &h, test.breaks)
 		})
 	}

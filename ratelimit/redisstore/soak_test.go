@@ -180,7 +180,7 @@ func (c *soakers) during(f func(), seed uint64) ([]call, []act) {
 	recorded, done := make([][]call, soakCallers), make([][]act, soakCallers)
 	for i := range recorded {
 		draw := rand.New(rand.NewPCG(seed, 1+uint64(i)))
-		callers.Go(func() { recorded[i], done[i] = soakCaller(c.methods, draw, &over) })
+		callers.Go(func() { recorded[i], done[i] = soakCaller(c, draw, &over) })
 	}
 	f()
 	over.Store(true)
@@ -224,15 +224,15 @@ func soakMethods(t *testing.T, limiter *ratelimit.Limiter) []soakMethod {
 }
 
 // soakCaller calls until it is over, and resets or bans once in a while, and returns what came of it.
-func soakCaller(methods []soakMethod, draw *rand.Rand, over *atomic.Bool) (calls []call, acts []act) {
+func soakCaller(c *soakers, draw *rand.Rand, over *atomic.Bool) (calls []call, acts []act) {
 	pace := time.NewTicker(soakPace)
 	defer pace.Stop()
 	for !over.Load() {
-		method := methods[draw.IntN(len(methods))]
+		method := c.methods[draw.IntN(len(c.methods))]
 		if draw.IntN(soakActs) == 0 {
 			acts = append(acts, soakAct(method, draw)...)
 		} else {
-			calls = append(calls, soakCall(method, draw))
+			calls = append(calls, c.call(method, draw))
 		}
 		<-pace.C
 	}
@@ -251,22 +251,38 @@ func soakAct(method soakMethod, draw *rand.Rand) (acts []act) {
 	return acts
 }
 
-// soakCall makes one call, and gives back what one in twenty was granted.
-func soakCall(method soakMethod, draw *rand.Rand) call {
+// call makes one call, and gives back what one in twenty was granted.
+func (of *soakers) call(method soakMethod, draw *rand.Rand) call {
 	var c call
 	var in ratelimit.Input
 	in.By(soakIDs[draw.IntN(len(soakIDs))])
 	in.Cost(draw.Int64N(4)) // 0 looks
 	ins := []ratelimit.Input{in, in, in}
 	ctx := context.WithValue(context.Background(), recording{}, &c)
-	begin := time.Now()
-	d, permit, err := method.guard.Decide(ctx, ins[:method.limits]...)
-	c.took = time.Since(begin)
+	var d ratelimit.Decision
+	var permit ratelimit.Permit
+	var err error
+	c.duration = timed(func() { d, permit, err = method.guard.Decide(ctx, ins[:method.limits]...) })
 	c.source = sourceOf(&d, err)
-	if err == nil && d.Allowed && draw.IntN(20) == 0 {
+	if err != nil || !d.Allowed {
+		return c
+	}
+	c.alone = solo{requests: takenAlone(&d), end: time.Since(of.begin)}
+	if draw.IntN(20) == 0 {
+		c.alone.back = time.Since(of.begin)
 		permit.GiveBack(ctx)
 	}
 	return c
+}
+
+// takenAlone is what the process has let through by itself.
+func takenAlone(d *ratelimit.Decision) (all []store.Request) {
+	for _, l := range d.Limits {
+		if l.Source == ratelimit.SourceLocal {
+			all = append(all, store.Request{Key: l.Key, Cost: l.Cost})
+		}
+	}
+	return all
 }
 
 // sourceOf says who decided a call.
@@ -457,6 +473,9 @@ func (h *history) wantAll(t *testing.T) {
 	}
 	if !slices.ContainsFunc(h.calls, func(c call) bool { return c.source == "remembered: denied" }) {
 		t.Error("no call was denied from memory, want some")
+	}
+	if !slices.ContainsFunc(h.calls, func(c call) bool { return len(c.alone.requests) > 0 }) {
+		t.Error("no call was let through by the process alone, want some")
 	}
 	if !slices.ContainsFunc(h.calls, func(c call) bool { return c.isBanned() }) {
 		t.Error("no call was denied by a ban, want some")
