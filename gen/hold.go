@@ -80,6 +80,9 @@ func (w *writer) takeUntilEnd(p *wrapperPlan, m *method, n *methodNames, args st
 	}
 	if m.handing() == byCopy {
 		carrier := n.params[m.ctx]
+		if isNamed(m.sig.Params().At(m.ctx).Type(), "net/http", "Request") {
+			w.printf("defer %s.CarryBack(%s, &%s)\n", w.qualify(runtimePath, "ratelimit"), carrier, carrier)
+		}
 		w.printf("%s = %s\n", carrier, w.carry(m, carrier, n.ctx))
 	}
 }
@@ -100,6 +103,9 @@ func (m *method) checkEnd(l *limit) {
 	u, name := m.service.unit, m.fn.Name()
 	if l.Charge != rules.ChargeAlways && m.err < 0 {
 		u.errorf(l.line.column("charge"), "charge=%s on %s, which has no result of type error to say how a call ended, want one; delete it%s", l.Charge, name, m.exempt())
+	}
+	if stream := m.stream(); l.Kind.Holds() && stream != nil {
+		u.warnf(l.line.pos, "%s on %s, whose result %s is read when it has returned: by then the call holds nothing any more, and its context is done; want what it reads in the result, or a func parameter that it calls", l.Kind, name, types.TypeString(stream, types.RelativeTo(u.types)))
 	}
 	if l.Kind != rules.Lock || m.handing() != notHanded {
 		return

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
 
 // ContextOf returns the context that v carries, as an *http.Request does; the background context for a nil pointer.
 func ContextOf[P interface {
@@ -38,6 +41,14 @@ func CarryIn[V interface{ WithContext(context.Context) V }](v V, ctx context.Con
 		return v
 	}
 	return v.WithContext(ctx)
+}
+
+// CarryBack gives r the form that served has parsed, a copy of it with another context: the server removes the files of a form that r has, and knows
+// nothing of copies. It is for a defer statement, before served is that copy.
+func CarryBack(r *http.Request, served **http.Request) {
+	if r != nil && r.MultipartForm == nil && *served != nil {
+		r.MultipartForm = (*served).MultipartForm
+	}
 }
 
 // FirstContext returns the first context of a list, the background context if there is none.

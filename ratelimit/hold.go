@@ -407,7 +407,8 @@ func (e *ending) giveBackPart(ctx context.Context, p Permit, limits []int, o out
 }
 
 // Done ends the call: it lets go of what the call holds, the last first, and gives back the permits of limits that are charged for other
-// outcomes than this one. The outcome is *err, nil for success, or a panic, which counts as an error and goes on; for methods that have no error to
+// outcomes than this one. The outcome is *err, nil for success, or a panic, which counts as an error and goes on, where runtime.Goexit is
+// what *err says; for methods that have no error to
 // return, err is nil. It is for a defer statement, which is to name it itself; calling it again, or on the zero Permit, does nothing.
 //
 // What was lost before is let go silently: the method's context has told of it.

@@ -57,7 +57,8 @@ func WithIPv6Prefix(bits int) Option {
 }
 
 // WithMode makes every limit a shadow, as if its directive said mode=shadow: it decides, counts and reports, and no call is denied, nor fails for
-// lack of an identity or of a store. It is for the first days of limits whose numbers nobody is sure of, and costs what limits cost. Counts go on where the mode
+// lack of an identity or of a store. It is for the first days of limits whose numbers nobody is sure of, and costs what limits cost: of a store that does
+// not answer, the first few calls wait for its budget, which for locks is a second. Counts go on where the mode
 // is taken away. The default is rules.Enforce: limits are what their directives say.
 func WithMode(m rules.Mode) Option {
 	return optionFunc(func(l *Limiter) { l.mode = m })

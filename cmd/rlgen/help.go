@@ -81,14 +81,17 @@ charged as the rate's charge= says, as a call that failed.
 
 The method's context is done when it is let go, and before another can have it where it is lost, with the
 cause lock.ErrLost: do the work with that context, and let nothing that it returns depend on it. An
-*http.Request gets it by WithContext. A method whose context cannot be replaced is not told; rlgen warns.
+*http.Request gets it by WithContext. A method whose context cannot be replaced is not told; rlgen warns. It
+warns, too, of results that are read when the method has returned: a response with a body, a reader, rows, a
+channel, an iterator. By then nothing is held any more. Read them within, or call a func parameter with each.
 A method with the context of a lock may call others that take the same lock (bucket= shares it): they nest.
 Two calls in flight never nest: each takes its place, and with a concurrency of 1 the inner one is denied.
 Several locks of one call are taken in an order that is the same for all calls, those by= an id first, so that
 no two wait for each other; calls within calls are to take theirs in one order everywhere, or they wait in vain.
 
 A lease is renewed while the call runs, and ends by itself when its process does. A lock keeps two calls from
-doing the same work in nearly all cases; where two would do harm, hand lock.Token(ctx) to what is written.
+doing the same work in nearly all cases; where two would do harm, hand lock.Token(ctx) to what is written. Of
+several locks, ratelimit.Token(ctx, "stock") is that of the one with name=stock.
 
 segments=16 makes the ids of a lock share 16 locks, so that those of other segments do not wait. It is
 sound where a call touches only what belongs to its id; not where it reads or writes something of all
@@ -96,10 +99,11 @@ ids, such as their sum, and not while some instances run with another number.
 
 onfail=local, while Redis cannot decide: each instance lets one call into a lock, so that as many may run as
 there are instances, and in flight its share of the count; both beside calls that were let in before and
-still run. Write onfail=closed where that does harm.
+still run. Write onfail=closed where that does harm. A call that waits goes on doing so while Redis is away for
+less than 3s, and waits no longer than wait= in all, whoever lets it in.
 
 charge=error counts failures, charge=success what succeeded: the permit is taken first and given back when
-the outcome says so. A panic is a failure. Of several results of type error, the last one counts.
+the outcome says so. A panic is a failure, runtime.Goexit is none. Of several results of type error, the last one counts.
 `},
 	{"expressions", `by, cost and when are Go expressions over the parameters of the method, the declarations of its
 package and the imports of its file. They are checked when generating and compiled into the wrapper.

@@ -70,7 +70,7 @@ func (h *headers) serve(next http.Handler, w http.ResponseWriter, r *http.Reques
 	rec := new(record)
 	ctx := context.WithValue(ratelimit.Watch(r.Context(), rec), recordKey{}, rec)
 	answer := &writer{under: w, begins: func(status int) { h.begin(status, w.Header(), rec) }}
-	next.ServeHTTP(answer.shaped(), r.WithContext(ctx))
+	serveCopy(next, answer.shaped(), r, r.WithContext(ctx))
 	answer.begin(http.StatusOK)
 }
 

@@ -47,7 +47,7 @@ func Identify(opts ...Option) func(http.Handler) http.Handler {
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, i.identify(r))
+			serveCopy(next, w, r, i.identify(r))
 		})
 	}
 }

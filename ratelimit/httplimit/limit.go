@@ -17,6 +17,9 @@ func (f limitOption) applyLimit(l *limited) { f(l) }
 // WithInputs makes [Limit] give the guard what f finds in a request: an input for each limit of the policy, in its order, as the wrapper
 // does that rlgen writes for directives with by, cost or when. The default is none.
 func WithInputs(f func(*http.Request) []ratelimit.Input) LimitOption {
+	if f == nil {
+		panic("httplimit: WithInputs with a nil func, want one, or no WithInputs")
+	}
 	return limitOption(func(l *limited) { l.inputs = f })
 }
 
@@ -36,7 +39,7 @@ type limited struct {
 //
 // A request that is not let through is answered as [WriteError] does, and with 503 where its context ends while it waits. For limits that are
 // charged by outcome, an answer of status 400 or more is an error, and so is a panic. Limit stands behind [Identify]
-// and [Headers]. It panics if g is nil.
+// and [Headers]. It panics if g is nil, or an option's func.
 func Limit(g *ratelimit.Guard, opts ...LimitOption) func(http.Handler) http.Handler {
 	if g == nil {
 		panic("httplimit: Limit with a nil Guard, want one of ratelimit.Limiter's")
@@ -65,7 +68,13 @@ func (l *limited) serve(next http.Handler, w http.ResponseWriter, r *http.Reques
 			err = errStatus
 		}
 	}}
-	next.ServeHTTP(answer.shaped(), r.WithContext(ctx))
+	serveCopy(next, answer.shaped(), r, r.WithContext(ctx))
+}
+
+// serveCopy serves a request by a copy of it. What the server removes when it has ended is what it knows of: the form of the original.
+func serveCopy(next http.Handler, w http.ResponseWriter, r, served *http.Request) {
+	defer ratelimit.CarryBack(r, &served)
+	next.ServeHTTP(w, served)
 }
 
 // refuse answers a request that is not let through because of err.

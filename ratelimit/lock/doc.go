@@ -18,7 +18,8 @@
 // derive from it once its timers have run.
 //
 // The context is the owner: Lock of the same name with it, or with a context that derives from it, nests and does not wait. Whoever
-// has the context has the lock, so give it to no goroutine that is not to share it. A hold that is added puts off the end of the lease, and never
+// has the context has the lock, so give it to no goroutine that is not to share it. What nests with a context of its own
+// (context.WithoutCancel) is renewed for as long as that lasts; once all holds have been let go, such a context holds nothing, and Lock with it waits as anybody. A hold that is added puts off the end of the lease, and never
 // brings it closer; the lock is free when all holds have been let go.
 //
 // A hold that is renewed has a timer, one that ends before that has none, and neither has a goroutine but while it renews. Nothing of it is sent
@@ -30,7 +31,7 @@
 // stopped between its looking at its context and its writing; a server that fails over may have lost the last writes; a clock may be set.
 // There is no Redlock here: several servers that each answer by their own clocks make that rarer, not impossible.
 //
-// Where two writers would do harm, hand on the fencing token, [Token], to what is written to, and let that refuse a token
+// Where two writers would do harm, hand on the fencing token, [Token], or [TokenOf] where several locks are held, to what is written to, and let that refuse a token
 // that is smaller than one it has seen. Each fresh hold of a name has a larger token than those before, even where the server has lost
 // what it held, as the example of [Token] shows. A [Memory] knows no tokens but those of its own process, which are smaller than any of a server: so
 // what is fenced refuses the calls that onfail=local lets in beside those of a server that is away.
@@ -41,7 +42,7 @@
 // a semaphore is not overtaken by those that want little. TryLock and TryAcquire overtake nobody either: they fail while others wait.
 // A release wakes the first in the queue. Should that be lost, he asks by himself when the lease before him ends, and within a second at the
 // latest. A waiter that does not ask for [WaiterLife], because its process is gone or stopped, loses its place, and keeps the others waiting for
-// no longer. What a crashed process held is free when its lease ends.
+// no longer. A store that is away for less than WaiterLife fails nobody who waits. What a crashed process held is free when its lease ends.
 //
 // # Semaphores
 //

@@ -7,10 +7,13 @@
 //	defer store.Close()
 //	locks, err := lock.New(store)
 //
-// [New] takes the program's own client, changes none of its options and never closes it. To a *redis.Client whose ReadTimeout is longer than
-// half of the budget it adds a hook, by which the store's own commands end sooner: hooks that are to be told of these are added before.
+// [New] takes the program's own client, changes none of its options and never closes it. To a *redis.Client it adds a hook, once, by which
+// the store's own commands end with the budget, and with their context's deadline: hooks that are to be told of these are added before.
 // Of such a client with a pool of eight connections or more and no cache of its own, the store keeps one for 100 ms at a time, for calls that come
 // one after the other.
+//
+// A store asks a server for no more at once than three quarters of the client's connections carry; what is more takes turns, which is no failure of the server. So
+// renewals and releases find a connection, however many want what is held.
 //
 // # Keys
 //
@@ -21,7 +24,9 @@
 //
 // # Failing
 //
-// A call takes its budget ([WithBudget]) and a sixteenth of it at most, and what the client needs to notice. What names a hold is no other's, so a script is sent again within the budget where an answer is
+// A call takes its budget ([WithBudget]) and a sixteenth of it at most, and what the client needs to notice; before it, an acquisition may wait for its turn for as
+// long. A context's deadline ends it sooner, and so does a context that is cancelled, but for the first call that a server leaves without an answer: that one may last
+// for half of the budget. What names a hold is no other's, so a script is sent again within the budget where an answer is
 // lost, and a hold that was meant once is there once. Where the budget ends before it is known what became of an acquisition, it is
 // released in the background, as soon as that is known and for ten seconds; [Store.Close] waits for that. Should a server execute it even later,
 // it holds until its lease ends, and is not renewed.
