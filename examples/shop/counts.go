@@ -39,6 +39,9 @@ func (l clientLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 }
 
+// hash is where the overrides are in Redis, which other services may use, too.
+const hash = "rl:overrides:shop"
+
 // overrides has limits hold in place of those in directives: those in a file, from a few seconds after it is written, and in place of them those in Redis, which
 // the page sets, at once.
 func overrides(file string) fx.Option {
@@ -47,7 +50,7 @@ func overrides(file string) fx.Option {
 			o = append(o, override.File(file))
 		}
 		if in.Client != nil {
-			o = append(o, redisoverride.New(in.Client))
+			o = append(o, redisoverride.New(in.Client, redisoverride.WithKey(hash)))
 		}
 		return o
 	})

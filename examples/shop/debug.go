@@ -57,7 +57,7 @@ type debugIn struct {
 func newDebug(in debugIn) (*debug, error) {
 	opts := []dashboard.Option{dashboard.WithService("shop"), dashboard.WithSource(directives), dashboard.WithLogger(in.Log), dashboard.WithWrites()}
 	if in.Client != nil {
-		opts = append(opts, dashboard.WithRedis(in.Client))
+		opts = append(opts, dashboard.WithRedis(in.Client), dashboard.WithOverridesKey(hash))
 	}
 	board, err := dashboard.New(in.Limiter, in.Seen, opts...)
 	if err != nil {
