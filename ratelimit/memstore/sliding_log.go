@@ -11,97 +11,139 @@ import (
 
 // slidingLog is a log of admissions, sorted by time. An admission at t counts against a rule of window W in
 // [t, t+W), so the rule's window at now is (now-W, now]. Admissions later than now, which a clock that was set back
-// leaves behind, count too: capacity never grows because time went backwards.
+// leaves behind, count too: capacity never grows because time went backwards. What is taken ahead is an admission of a
+// later time, and counts from now on until a window after that.
+//
+// Each admission knows what all up to it have cost, so that a rule is answered by two searches, however long the log is. Only what is
+// inserted before others, or given back from among them, is told to those behind it.
 type slidingLog struct {
-	admissions []admission
+	admissions []logged
+	gone       int // of the first admissions, which no rule can see any more; not more than half of them
 }
 
-// What is taken ahead is an admission of a later time, and counts from now on until a window after that.
-func (l *slidingLog) reset() { l.admissions = l.admissions[:0] }
+// logged is one admission.
+type logged struct {
+	at, cost int64
+	upTo     int64 // what all up to it have cost, it included; only differences mean anything
+	id       uint64
+}
+
+func (l *slidingLog) reset() { l.admissions, l.gone = l.admissions[:0], 0 }
 
 func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
-	window := rule.Window.Microseconds()
-	live, used := l.live(now, rule)
+	first, used := l.live(now, rule)
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > rule.Count:
 		out.RetryAfter = store.Never
 	case used+cost <= rule.Count:
 	default:
-		excess := used + cost - rule.Count
-		for _, a := range live {
-			if excess -= a.cost; excess <= 0 {
-				out.RetryAfter = micros(a.at + window - now)
-				break
-			}
-		}
+		room := l.admissions[l.firstUpTo(first, used+cost-rule.Count)]
+		out.RetryAfter = micros(room.at + rule.Window.Microseconds() - now)
 	}
 	return out
 }
 
 func (l *slidingLog) describe(now int64, _ *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
-	live, used := l.live(now, rule)
-	if len(live) > 0 {
-		reset = micros(live[len(live)-1].at + rule.Window.Microseconds() - now)
+	first, used := l.live(now, rule)
+	if last := len(l.admissions) - 1; first <= last {
+		reset = micros(l.admissions[last].at + rule.Window.Microseconds() - now)
 	}
 	return max(0, rule.Count-used), reset
 }
 
-// live is what the rule sees at now, and its cost.
-func (l *slidingLog) live(now int64, rule rules.Rule) (live []admission, used int64) {
-	live = l.admissions[l.firstAfter(now-rule.Window.Microseconds()):]
-	for _, a := range live {
-		used += a.cost
+// live is the place of the first admission that the rule sees at now, and what it and those behind it cost.
+func (l *slidingLog) live(now int64, rule rules.Rule) (first int, used int64) {
+	first = l.firstAfter(now - rule.Window.Microseconds())
+	return first, l.before(len(l.admissions)) - l.before(first)
+}
+
+// before is what those before a place have cost, by the same reckoning as upTo.
+func (l *slidingLog) before(place int) int64 {
+	switch {
+	case place > 0:
+		return l.admissions[place-1].upTo
+	case len(l.admissions) > 0:
+		return l.admissions[0].upTo - l.admissions[0].cost
 	}
-	return live, used
+	return 0
 }
 
 // charge records a as of when it counts, and drops what no rule can see any more once the log holds more than the largest count.
 func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
 	ahead := req.Ahead.Microseconds()
-	a.at += ahead
-	l.admissions = slices.Insert(l.admissions, l.firstAfter(a.at), a)
-	var units, count int64
-	for _, a := range l.admissions {
-		units += a.cost
-	}
+	l.insert(logged{at: a.at + ahead, cost: a.cost, id: a.id})
+	count := int64(0)
 	for _, r := range req.Rules {
 		count = max(count, r.Count)
 	}
 	window := longest(req.Rules).Microseconds()
-	if units > count {
-		l.admissions = slices.Delete(l.admissions, 0, l.firstAfter(now-window))
+	if l.before(len(l.admissions))-l.before(l.gone) > count {
+		l.drop(l.firstAfter(now - window))
 	}
 	return now + ahead + window
 }
 
-// giveBack takes back from the admission of a's id, and removes it if nothing is left.
-func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
-	i := slices.IndexFunc(l.admissions, func(other admission) bool { return other.id == a.id })
-	if i < 0 {
-		return
+func (l *slidingLog) insert(a logged) {
+	place := l.firstAfter(a.at)
+	a.upTo = l.before(place)
+	l.admissions = slices.Insert(l.admissions, place, a)
+	l.add(place, a.cost)
+}
+
+// add tells the admissions from a place on that they, or those before them, cost more.
+func (l *slidingLog) add(place int, units int64) {
+	for i := range l.admissions[place:] {
+		l.admissions[place+i].upTo += units
 	}
-	if l.admissions[i].cost -= a.cost; l.admissions[i].cost <= 0 {
-		l.admissions = slices.Delete(l.admissions, i, i+1)
+}
+
+// drop makes those before a place gone. Their memory is used again once they are half of all, so that not each charge has to move the others.
+func (l *slidingLog) drop(place int) {
+	if l.gone = place; 2*l.gone > len(l.admissions) {
+		l.admissions = slices.Delete(l.admissions, 0, l.gone)
+		l.gone = 0
+	}
+}
+
+// giveBack takes back from the admission of a's id, and removes it if nothing is left. Most are among the newest.
+func (l *slidingLog) giveBack(_ int64, _ *store.Request, a admission) {
+	for i := len(l.admissions) - 1; i >= l.gone; i-- {
+		if l.admissions[i].id == a.id {
+			l.take(i, a.cost)
+			return
+		}
 	}
 }
 
 // grant removes the newest units.
 func (l *slidingLog) grant(_ int64, _ *store.Request, n int64) {
-	for n > 0 && len(l.admissions) > 0 {
-		newest := len(l.admissions) - 1
-		a := &l.admissions[newest]
-		units := min(n, a.cost)
-		n -= units
-		if a.cost -= units; a.cost == 0 {
-			l.admissions = l.admissions[:newest]
-		}
+	for n > 0 && len(l.admissions) > l.gone {
+		n -= l.take(len(l.admissions)-1, n)
 	}
 }
 
-// firstAfter is the index of the first admission later than t.
+// take takes up to so many units from the admission at a place, and returns how many these were.
+func (l *slidingLog) take(place int, most int64) (units int64) {
+	a := &l.admissions[place]
+	units = min(most, a.cost)
+	a.cost -= units
+	l.add(place, -units)
+	if a.cost == 0 {
+		l.admissions = slices.Delete(l.admissions, place, place+1)
+	}
+	return units
+}
+
+// firstAfter is the place of the first admission later than t.
 func (l *slidingLog) firstAfter(t int64) int {
-	return sort.Search(len(l.admissions), func(i int) bool { return l.admissions[i].at > t })
+	return l.gone + sort.Search(len(l.admissions)-l.gone, func(i int) bool { return l.admissions[l.gone+i].at > t })
+}
+
+// firstUpTo is the place of the admission with which those from first on cost so many units.
+func (l *slidingLog) firstUpTo(first int, units int64) int {
+	before := l.before(first)
+	return first + sort.Search(len(l.admissions)-first, func(i int) bool { return l.admissions[first+i].upTo-before >= units })
 }
 
 func longest(rs []rules.Rule) time.Duration {
