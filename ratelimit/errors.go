@@ -39,7 +39,8 @@ type ExceededError struct {
 	Kind  rules.Kind
 	// Rule is the rule that has no room. Of a concurrency it is its Count without a window, of a lock the zero Rule.
 	Rule rules.Rule
-	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero. Where a
+	// RetryAfter is how long until the same call would pass all of its limits if nobody else called. It is more than zero. A call in flight whose limit charges by
+	// outcome (charge=) is taken for one that is charged: where it gives its permit back, the same call passes before. Where a
 	// concurrency or a lock denies, it is when to ask again: when the lease that is in the way ends, and in a second at most,
 	// since nobody knows when its holder lets go.
 	RetryAfter time.Duration
