@@ -123,9 +123,15 @@ var flaws = []flaw{
 	}, "TestKeysOfAllAlgorithms"},
 	{"a denied call that is charged", "frame.lua", []string{
 		`    refuse()
-    return DENIED
-  end`, `    refuse()
-  end`,
+    return DENIED`, `    refuse()
+    for i = 1, size do
+      local limit = limits[i]
+      local algorithm = limit.algorithm
+      if limit.cost > 0 and not algorithm.refuse and (not algorithm.charge or algorithm.charge(limit, decision.base)) then
+        algorithm.settle(limit)
+      end
+    end
+    return DENIED`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
 	{"a limit that is charged before the next denies", "frame.lua", []string{
 		`if not limit.algorithm.probe(limit) then

@@ -270,8 +270,9 @@ func meeting(spans []span, within span) (in []span) {
 
 // oblivion is what a store has forgotten of a limit.
 type oblivion struct {
-	losses []span      // what the store has lost, and what somebody had it forget
-	astray []admission // what was given back after a loss, and had been charged before it: it was taken from what others had been charged
+	losses []span // what the store has lost, and what somebody had it forget
+	// Of what was given back after a loss, and had been charged before it, how much began to be and how much had been: it was taken from what others had been charged.
+	began, ended total
 }
 
 func (h *history) oblivion(limit int) oblivion {
@@ -281,12 +282,15 @@ func (h *history) oblivion(limit int) oblivion {
 			o.losses = append(o.losses, a.done())
 		}
 	}
+	var astray []holding
 	for i := range h.calls {
 		c := &h.calls[i]
 		if back := h.returns(c); back.end > 0 && c.asks(limit) > 0 && len(meeting(o.losses, span{c.start, back.end})) > 0 {
-			o.astray = append(o.astray, admission{at: back.end, start: back.begin, cost: c.asks(limit)})
+			astray = append(astray, holding{from: back.begin, until: back.end, cost: c.asks(limit)})
 		}
 	}
+	o.began = newTotal(astray, func(a holding) time.Duration { return a.from })
+	o.ended = newTotal(astray, func(a holding) time.Duration { return a.until })
 	return o
 }
 
@@ -307,12 +311,7 @@ func (h *history) returns(c *call) span {
 // more is how much more than most may be admitted in an interval for what was lost in it: of each loss, what had been
 // admitted before.
 func (o *oblivion) more(admitted []admission, within span, most int64) int64 {
-	more := int64(0)
-	for _, a := range o.astray {
-		if within.meets(span{a.start, a.at}) {
-			more += a.cost
-		}
-	}
+	more := o.began.before(within.end+1) - o.ended.before(within.begin)
 	for _, f := range meeting(o.losses, within) {
 		before := int64(0)
 		for _, a := range admitted {
