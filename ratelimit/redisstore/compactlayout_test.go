@@ -288,3 +288,22 @@ func TestCompactLogOfDropped(t *testing.T) {
 		}
 	}
 }
+
+// TestCompactLogWithoutItsNewest: where all units within the page are given back, and the clock is set back behind some of those that are older,
+// what is charged then has its place before these.
+func TestCompactLogWithoutItsNewest(t *testing.T) {
+	log := newCompactLog(t, 1000, time.Hour)
+	log.take(t, 1)
+	log.clock.Move(2 * time.Microsecond)
+	log.take(t, 12)
+	log.clock.Move(time.Microsecond)
+	log.giveBack(t, log.take(t, 10).Receipt)
+	if got, want := log.read(t).String(), "older 13, newer 0, room 10"; got != want {
+		t.Fatalf("%s before the clock is set back, want %s", got, want)
+	}
+	log.clock.Move(-2 * time.Microsecond)
+	log.take(t, 1)
+	if got, want := log.read(t).String(), "whole 14"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
