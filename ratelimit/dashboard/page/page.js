@@ -272,7 +272,7 @@ function drawStates() {
   if (t.store.breaker) state('breaker', t.store.breaker, t.store.breaker === 'open' ? 'Open' : 'Closed', t.store.breaking);
   else state('breaker', 'idle', 'None', 'A store in this process needs none.');
   const [p50, p99] = t.latency;
-  state('latency', '', p99 ? milli(p50) : '–', p99 ? `median; 99 of 100 take no more than ${milli(p99)} (last minute; above, five of them)` : 'The store has decided nothing in the last minute.');
+  state('latency', '', p99 ? milli(p50) : '–', p99 ? `median of the last minute; 99 of 100 took ${milli(p99)} or less. Above, five minutes.` : 'The store has decided nothing in the last minute.');
   timing.draw(trips[0], trips[1]);
   const versions = new Set(t.instances.map((i) => i.rules));
   const of = versions.size === 1 ? `All run rules ${[...versions][0]}. ` : versions.size ? `They run ${versions.size} versions of the rules. ` : '';
