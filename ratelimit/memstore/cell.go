@@ -44,17 +44,17 @@ func (s *Cells) find(now int64, requests []store.Request, cells []*Cell) call {
 	s.places = s.places[:0]
 	for i := range requests {
 		steps := stepsOf(&requests[i])
-		s.places = append(s.places, place{req: &requests[i], shard: &s.shard, steps: steps, entry: s.hold(now, cells[i], steps)})
+		s.places = append(s.places, place{req: &requests[i], shard: &s.shard, steps: steps, entry: cells[i].hold(now, steps)})
 	}
 	return s.places
 }
 
-// hold returns a cell's entry, which has nothing of other steps, nor what has expired.
-func (s *Cells) hold(now int64, c *Cell, steps *steps) *entry {
+// hold returns the cell's entry, which has nothing of other steps, nor what has expired.
+func (c *Cell) hold(now int64, steps *steps) *entry {
 	switch {
 	case c.entry == nil || c.entry.steps != steps:
-		c.entry = s.shard.fresh(now, 0, "", steps, math.MaxInt)
-		s.shard.drop(0)
+		c.entry = steps.entry()
+		c.entry.steps = steps
 	case c.entry.expires <= now:
 		c.entry.reset()
 	}
