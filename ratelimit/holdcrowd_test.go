@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,22 +20,28 @@ import (
 // refusing is a store whose acquisitions fail while it is told to.
 type refusing struct {
 	*lock.Memory
-	err error
+	err atomic.Pointer[store.Error]
 }
 
 func (r *refusing) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
-	if r.err != nil {
-		return lock.Answer{}, r.err
+	if err := r.err.Load(); err != nil {
+		return lock.Answer{}, err
 	}
 	return r.Memory.Acquire(ctx, c)
+}
+
+// crowded is a store that is asked for too much.
+type crowded struct{ *lock.Memory }
+
+func (crowded) Acquire(context.Context, lock.Claim) (lock.Answer, error) {
+	return lock.Answer{}, lock.ErrCrowded
 }
 
 // TestCrowdIsNotLetIn holds that a call is denied, and not let in as one of a store that is away, where it is its own process that asks the store for too much.
 func TestCrowdIsNotLetIn(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			locks := &refusing{lock.NewMemory(), lock.ErrCrowded}
-			g := stores{memstore.New(), locks}.guard(t, rules.Limit{Kind: rules.Lock, OnFail: rules.FailLocal, Wait: wait})
+			g := stores{memstore.New(), crowded{lock.NewMemory()}}.guard(t, rules.Limit{Kind: rules.Lock, OnFail: rules.FailLocal, Wait: wait})
 			began := time.Now()
 			err := run(g, t.Context(), func(context.Context) error { t.Error("the method runs"); return nil })
 			var exceeded *ratelimit.ExceededError
@@ -64,7 +71,7 @@ func TestWaitIsTheWholeWait(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second / 4)
-		locks.err = &store.Error{Class: store.Unavailable, Err: errors.New("it is away")}
+		locks.err.Store(&store.Error{Class: store.Unavailable, Err: errors.New("it is away")})
 		_, local, err := g.Hold(t.Context())
 		if err != nil {
 			t.Fatalf("another, of this process alone = %v, want nil", err)

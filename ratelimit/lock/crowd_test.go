@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,7 +97,10 @@ func TestWaiterOutlastsABlip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				time.AfterFunc(time.Second/2, func() { s.until = time.Now().Add(test.away) })
+				time.AfterFunc(time.Second/2, func() {
+					until := time.Now().Add(test.away)
+					s.until.Store(&until)
+				})
 				time.AfterFunc(5*time.Second, func() { hold.Unlock() })
 				began := time.Now()
 				_, next, err := locks.Lock(t.Context(), "it")
@@ -115,11 +119,11 @@ func TestWaiterOutlastsABlip(t *testing.T) {
 // outage is a store that does not decide until a time.
 type outage struct {
 	*lock.Memory
-	until time.Time
+	until atomic.Pointer[time.Time]
 }
 
 func (o *outage) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
-	if time.Now().Before(o.until) {
+	if until := o.until.Load(); until != nil && time.Now().Before(*until) {
 		return lock.Answer{}, away
 	}
 	return o.Memory.Acquire(ctx, c)
@@ -238,8 +242,8 @@ func TestStoreIsComparable(t *testing.T) {
 // TestLimitIsRaisedForWhoWaits holds that a limit which changes is that of those who wait already, the first in the queue among them.
 func TestLimitIsRaisedForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := int64(1)
-		sem, err := lock.NewSemaphore(lock.NewMemory(), 1, lock.WithLimit(func() int64 { return limit }))
+		var limit atomic.Int64
+		sem, err := lock.NewSemaphore(lock.NewMemory(), 1, lock.WithLimit(limit.Load))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +251,7 @@ func TestLimitIsRaisedForWhoWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(10*time.Second, func() { limit = 2 })
+		time.AfterFunc(10*time.Second, func() { limit.Store(2) })
 		began := time.Now()
 		_, second, err := sem.Acquire(t.Context(), "it")
 		if waited := time.Since(began); err != nil || waited < 10*time.Second || waited > 11*time.Second {
@@ -256,7 +260,7 @@ func TestLimitIsRaisedForWhoWaits(t *testing.T) {
 		if _, _, err := sem.TryAcquire(t.Context(), "it", 1); !errors.Is(err, lock.ErrBusy) {
 			t.Errorf("a third = %v, want %v", err, lock.ErrBusy)
 		}
-		limit = -1 // which is none: the limit is the one that the semaphore was made with
+		limit.Store(-1) // which is none: the limit is the one that the semaphore was made with
 		if _, _, err := sem.TryAcquire(t.Context(), "it", 2); !errors.Is(err, lock.ErrCost) {
 			t.Errorf("two at once = %v, want %v", err, lock.ErrCost)
 		}
