@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/zeromicro/go-zero/core/logx"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
@@ -60,6 +61,7 @@ var topics = []topic{
 	{"Counts of a rule, whose log is full, of 10 ids: sliding-log", "count", vary(counts, func(s *scene, n int) { s.full(slidingLog, n) })},
 	{"One server, and a cluster of 3 masters with a replica each, 2 processes", "", clusters()},
 	{"One hot limit, as a limiter asks", "", hot()},
+	{"Four processes that call up to 5,000 times a second each", "", paced()},
 }
 
 var counts = []int{10, 100, 1000, 10_000}
@@ -95,7 +97,10 @@ func hot() (scenes []scene) {
 		s := plain()
 		s.processes, s.Callers, s.IDs = processes, 64/processes, 1
 		s.Request = store.Request{Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 100_000_000, Window: time.Second}}, Cost: 1}
-		name := fmt.Sprintf(", %d process(es)", processes)
+		name := ", 1 process"
+		if processes > 1 {
+			name = fmt.Sprintf(", %d processes", processes)
+		}
 		asked, ahead, denied, remembered := s, s, s, s
 		asked.name = "allowed, each call asks" + name
 		ahead.name, ahead.Local, ahead.Request.Prefetch, ahead.Warm = "allowed, prefetch=100ms"+name, true, 100*time.Millisecond, 300*time.Millisecond
@@ -104,6 +109,22 @@ func hot() (scenes []scene) {
 		scenes = append(scenes, asked, ahead, denied, remembered)
 	}
 	return scenes
+}
+
+// paced are calls as processes make them that have other work as well: of an id each, of one that is allowed, and of one that is denied.
+func paced() []scene {
+	s := plain()
+	s.name, s.processes, s.Callers, s.Pause, s.Warm = "10,000 ids, each call asks", 4, 32, 6400*time.Microsecond, 500*time.Millisecond
+	asked, remembered := s, s
+	asked.name, asked.IDs = "one hot limit, allowed, each call asks", 1
+	asked.Request = store.Request{Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 100_000_000, Window: time.Second}}, Cost: 1}
+	ahead := asked
+	ahead.name, ahead.Local, ahead.Request.Prefetch = "one hot limit, allowed, prefetch=100ms", true, 100*time.Millisecond
+	longer := ahead
+	longer.name, longer.Request.Prefetch, longer.Warm = "one hot limit, allowed, prefetch=500ms", 500*time.Millisecond, 1500*time.Millisecond
+	remembered.name, remembered.IDs, remembered.Local = "one id, denied, remembered", 1, true
+	remembered.Request.Rules = []rules.Rule{{Count: 1, Window: time.Hour}}
+	return []scene{s, asked, ahead, longer, remembered}
 }
 
 // stage is what scenes are played on.
@@ -194,6 +215,7 @@ func spent(admins []*redis.Client) (micros float64) {
 
 // scale plays all scenes whose topics match, and prints a table of each topic.
 func scale(to io.Writer, l *lab, match func(string) bool, rounds int, span time.Duration) error {
+	logx.Disable() // go-zero tells of the machine, by itself
 	st := &stage{lab: l}
 	for _, t := range topics {
 		if !match(t.name) {

@@ -30,6 +30,7 @@ type job struct {
 	Limits   int           // of a call
 	Request  store.Request // of each limit, but for the key
 	Local    bool          // as a limiter asks: what is denied is remembered, and permits are taken ahead
+	Pause    time.Duration // of each caller behind each call
 	Warm, On time.Duration // for how long it calls before it is ready, and then
 }
 
@@ -191,6 +192,9 @@ func (j *job) repeat(s store.Store, keys [][]string, stop *atomic.Bool) (calls, 
 		}
 		if !out.Allowed {
 			denied++
+		}
+		if j.Pause > 0 {
+			time.Sleep(j.Pause)
 		}
 	}
 	return calls, denied, nil
