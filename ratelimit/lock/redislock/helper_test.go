@@ -136,6 +136,9 @@ func helpCount(s *redislock.Store, args []string) error {
 	defer log.Close()
 	for done := false; !done; {
 		ctx, hold, err := lockWithin(countWait, l, args[0])
+		if errors.Is(err, lock.ErrLost) {
+			continue // before this process had it
+		}
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func TestNothingFollowsUnlock(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	s := newStore(t, client)
-	const lease = 60 * time.Millisecond
+	const lease = 200 * time.Millisecond
 	l := newLocker(t, s, lock.WithLease(lease))
 	sem, err := lock.NewSemaphore(s, 1, lock.WithLease(lease))
 	if err != nil {

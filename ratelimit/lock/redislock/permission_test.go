@@ -46,7 +46,7 @@ func TestPermissions(t *testing.T) {
 	s := newStore(t, client)
 	for _, semaphore := range []bool{false, true} {
 		h := holder{t, s, semaphore}
-		first := h.must("name", 0, lock.WithLease(60*time.Millisecond))
+		first := h.must("name", 0, lock.WithLease(300*time.Millisecond))
 		if _, err := first.ttl(context.Background()); err != nil {
 			t.Error(err)
 		}
