@@ -25,7 +25,10 @@ func corpus(work func(dir string) error) prepare {
 		if err := writeCorpus(dir); err != nil {
 			return nil, err
 		}
-		for range 2 { // so that files are written and the go command has built what it will
+		if err := generate(dir); err != nil { // so that all work on the same packages, with their wrappers and what these import
+			return nil, err
+		}
+		for range 2 { // so that the go command has built what it will
 			if err := work(dir); err != nil {
 				return nil, err
 			}
