@@ -37,17 +37,25 @@ func (d *door) deny(now int64, req *store.Request) {
 	}
 }
 
-// forgive forgets at now the denials since a call was charged that is given back, without which there would have been room, and opens the door that they have closed.
+// forgive forgets at now, for each permit that a call gives back which was charged at, the first denial since, which would have had it; and opens the door that
+// such denials alone have closed: how many more it has spared the limit since, nobody has counted.
 func (d *door) forgive(now, at int64, req *store.Request) {
 	if d == nil || d.closed != 0 && d.closed <= now {
 		return
 	}
-	before := len(d.denials)
-	if d.denials = slices.DeleteFunc(d.denials, func(denied int64) bool { return denied >= at }); len(d.denials) == before {
-		return
-	}
-	d.closed, d.expires = 0, now
-	if len(d.denials) > 0 {
+	before, permits := len(d.denials), req.Cost
+	d.denials = slices.DeleteFunc(d.denials, func(denied int64) bool {
+		explained := permits > 0 && denied >= at
+		if explained {
+			permits--
+		}
+		return explained
+	})
+	switch {
+	case len(d.denials) == before:
+	case len(d.denials) == 0:
+		d.closed, d.expires = 0, now
+	case d.closed == 0:
 		d.expires = slices.Max(d.denials) + req.Longest().Microseconds()
 	}
 }

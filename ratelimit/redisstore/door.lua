@@ -7,8 +7,9 @@
 --   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
 --   banned <ends> <at> …  until when it is closed, and the denials that have closed it; none where that was asked for
 --
--- It has nothing that remains, and is reset once it is open. What a take has charged and is given back forgets the denials since, which were for want of that, and
--- opens it where they have closed it.
+-- It has nothing that remains, and is reset once it is open. A unit that a take has charged and is given back forgets one denial since: the first that it is known to
+-- have caused. The door opens once all denials are forgotten that have closed it, and not before: how many more a closed door has spared the limit, nobody
+-- has counted.
 --
 -- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
 -- door, and of what can never be allowed, are not counted.
@@ -97,18 +98,25 @@ end
 local function others()
   local function discharge(limit, _, charged)
     load(limit)
-    local kept = {}
+    local kept, units = {}, charged + 0 == 0 and 0 or limit.cost
     for i = 1, #limit.denials do
-      if limit.denials[i] + 0 < charged + 0 then
+      if units > 0 and limit.denials[i] + 0 >= charged + 0 then
+        units = units - 1
+      else
         kept[#kept + 1] = limit.denials[i]
       end
     end
-    if charged + 0 == 0 or #kept == #limit.denials then
+    if #kept == #limit.denials then
       return
     end
-    limit.closed, limit.denials = 0, kept
+    limit.denials = kept
+    if #kept == 0 then
+      limit.closed = 0
+    end
     local time = last(limit) + limit.window - now
-    if time > 0 then
+    if limit.closed > now then
+      write(limit, 'banned ' .. integer(limit.closed) .. ' ' .. table.concat(kept, ' '), limit.closed - now)
+    elseif time > 0 then
       write(limit, 'denied ' .. table.concat(kept, ' '), time)
     else
       redis.call('PEXPIRE', limit.key, 0)

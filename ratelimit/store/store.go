@@ -29,8 +29,8 @@ type Store interface {
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made; of permits that were taken ahead, a bucket keeps what it
 	// would have gained until the time as of which they were charged. Giving back twice, or
-	// after the permits have left their windows, does nothing. Denials since the charge by a request with a Ban, which were for want of the permits, count
-	// towards it no longer, and a ban that they have brought ends. It goes ahead even where ctx, which is mostly the context of a
+	// after the permits have left their windows, does nothing. Of a request with a Ban, each permit explains one denial since the charge, the
+	// first: it counts towards the ban no longer, which ends once all denials are explained that have brought it. It goes ahead even where ctx, which is mostly the context of a
 	// call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 

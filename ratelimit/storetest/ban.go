@@ -25,6 +25,7 @@ func lawBan(sc *scene) {
 	type held struct {
 		own, other store.Outcome
 		at         time.Time
+		cost       int64
 	}
 	var calls []held // that may be given back
 	for range rapid.IntRange(1, 30).Draw(sc.T, "steps") {
@@ -45,7 +46,7 @@ func lawBan(sc *scene) {
 				calls = calls[:n-1]
 				sc.giveBack(c.own)
 				without.giveBack(c.other)
-				m.forgive(c.at)
+				m.forgive(c.at, c.cost)
 			}
 		}
 		cost := sc.drawCost()
@@ -58,7 +59,7 @@ func lawBan(sc *scene) {
 		out := sc.call(cost)
 		sc.agree("a limit with a ban", out, want)
 		if out.Allowed && cost > 0 {
-			calls = append(calls, held{out, own, sc.subject.Clock.Now()})
+			calls = append(calls, held{out, own, sc.subject.Clock.Now(), cost})
 		}
 		sc.wait()
 	}
@@ -81,15 +82,19 @@ type modelDoor struct {
 
 func (m *modelDoor) open() { m.denials, m.closed = nil, time.Time{} }
 
-// forgive forgets denials since then, and with one of them the ban that they have brought.
-func (m *modelDoor) forgive(at time.Time) {
+// forgive forgets as many denials since then as there are permits, the first ones, and with the last of a ban's denials the ban.
+func (m *modelDoor) forgive(at time.Time, permits int64) {
 	if !m.closed.IsZero() && !m.closed.After(m.clock.Now()) {
 		return
 	}
-	n := len(m.denials)
-	m.denials = slices.DeleteFunc(m.denials, func(denied time.Time) bool { return !denied.Before(at) })
-	if len(m.denials) < n {
-		m.closed = time.Time{}
+	for ; permits > 0; permits-- {
+		i := slices.IndexFunc(m.denials, func(denied time.Time) bool { return !denied.Before(at) })
+		if i < 0 {
+			return
+		}
+		if m.denials = slices.Delete(m.denials, i, i+1); len(m.denials) == 0 {
+			m.closed = time.Time{}
+		}
 	}
 }
 
@@ -242,68 +247,132 @@ func testBanAfterFewer(t *testing.T, s Subject) {
 	}
 }
 
-// A denial for want of permits that are given back is none: it counts towards no ban, and a ban that it has brought ends. Denials from before those permits were
-// charged count on, and so does a ban by hand.
+// A permit that is given back explains one denial since its charge, the first, which counts towards no ban then; and a ban ends once all denials are explained that
+// have brought it. Denials from before the charge count on, and so does a ban by hand.
 func testBanGivenBack(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {
-		req := v.request(t, s, "given back", 1, yearly(3))
-		req.Ban, req.After = time.Hour, 3
-		take := func() store.Receipt {
-			t.Helper()
-			out := s.take(t, req)
-			if !out.Allowed {
-				t.Fatalf("Take = %+v, want it allowed", out)
-			}
-			s.Clock.Move(time.Millisecond)
-			return out.Receipt
+		c := &banned{T: t, s: s, req: v.request(t, s, "given back", 1, yearly(3)), step: time.Millisecond}
+		c.req.Ban, c.req.After = time.Hour, 3
+		first, second, third := c.take(), c.take(), c.take()
+		c.deny(2, false)
+		c.giveBack(third)
+		third = c.take()
+		c.deny(2, true) // with the second from before
+		c.giveBack(third, third, third)
+		c.deny(1, true) // two denials are left to explain
+		c.giveBack(first, second)
+		c.reopened()
+		c.take()
+		second, third = c.take(), c.take()
+		c.deny(1, false)
+		c.giveBack(third)
+		third = c.take()
+		c.deny(2, false)
+		c.deny(1, true)
+		c.giveBack(second, third)
+		c.deny(1, true)
+		if err := s.Store.Ban(context.Background(), []store.Request{c.req}, 0); err != nil {
+			t.Fatalf("Ban for 0s: %v", err)
 		}
-		deny := func(times int, banned bool) {
-			t.Helper()
-			for n := range times {
-				out := s.take(t, req)
-				if want := banned && n == times-1; out.Allowed || out.Rules[0].Banned > 0 != want {
-					t.Fatalf("denial %d of %d = %+v, want it denied, and banned: %v", n+1, times, out, want)
-				}
-				s.Clock.Move(time.Millisecond)
-			}
-		}
-		giveBack := func(r store.Receipt) {
-			t.Helper()
-			if err := s.Store.GiveBack(context.Background(), r); err != nil {
-				t.Fatalf("GiveBack: %v", err)
-			}
-		}
-		take()
-		take()
-		held := take()
-		deny(2, false)
-		giveBack(held)
-		held = take()
-		deny(3, true) // of which the first would bring a ban, had those before counted
-		giveBack(held)
-		before := take()
-		deny(1, false)
-		if err := s.Store.Grant(context.Background(), []store.Request{req}); err != nil {
-			t.Fatalf("Grant: %v", err)
-		}
-		held = take()
-		deny(1, false)
-		giveBack(held)
-		giveBack(held) // which does nothing
-		held = take()
-		deny(2, true) // with the one from before
-		giveBack(held)
-		held = take()
-		deny(2, true)
-		if err := s.Store.Ban(context.Background(), []store.Request{req}, time.Hour); err != nil {
+		c.reopened()
+		c.take()
+		second, third = c.take(), c.take()
+		c.deny(2, false)
+		if err := s.Store.Ban(context.Background(), []store.Request{c.req}, time.Hour); err != nil {
 			t.Fatalf("Ban: %v", err)
 		}
-		giveBack(held)
-		giveBack(before)
-		if out := s.take(t, req); out.Allowed || out.Rules[0].Banned == 0 {
-			t.Errorf("banned by hand, and permits given back: %+v, want it banned", out)
-		}
+		c.giveBack(second, third)
+		c.deny(1, true)
 	})(t, s)
+}
+
+// Who keeps calls in flight that give their permits back is banned all the same, once he is denied more often than those explain.
+func testBanNotEvaded(t *testing.T, s Subject) {
+	forEach(func(t *testing.T, s Subject, v variant) {
+		c := &banned{T: t, s: s, req: v.request(t, s, "evading", 1, yearly(5))}
+		c.req.Ban, c.req.After = time.Hour, 3
+		for range 3 {
+			c.take()
+		}
+		for range 3 {
+			first, second := c.take(), c.take()
+			c.deny(2, false)
+			c.giveBack(first, second)
+		}
+		first, second := c.take(), c.take()
+		c.deny(4, true)
+		c.giveBack(first, second)
+		c.deny(1, true)
+	})(t, s)
+}
+
+// A call gives back several permits, which explain as many denials.
+func testBanGivenBackOfCost(t *testing.T, s Subject) {
+	for cost, stays := range map[int64]bool{2: true, 3: false} {
+		c := &banned{T: t, s: s, req: s.limitOf(fmt.Sprint("given back ", cost), cost, yearly(3))}
+		c.req.Ban, c.req.After = time.Hour, 3
+		held := c.take()
+		c.req.Cost = 3
+		c.deny(3, true)
+		c.giveBack(held)
+		if stays {
+			c.deny(1, true)
+		} else {
+			c.take()
+		}
+	}
+}
+
+// banned is who may be banned by a limit.
+type banned struct {
+	*testing.T
+	s    Subject
+	req  store.Request
+	step time.Duration // from one call to the next
+}
+
+func (c *banned) take() store.Receipt {
+	c.Helper()
+	out := c.s.take(c.T, c.req)
+	if !out.Allowed {
+		c.Fatalf("Take = %+v, want it allowed", out)
+	}
+	c.s.Clock.Move(c.step)
+	return out.Receipt
+}
+
+// deny calls some times, and wants all of it denied; for a ban from the last one on at the latest, or for none.
+func (c *banned) deny(times int, banned bool) {
+	c.Helper()
+	for n := range times {
+		out := c.s.take(c.T, c.req)
+		if is := out.Rules[0].Banned > 0; out.Allowed || is && !banned || banned && !is && n == times-1 {
+			c.Fatalf("denial %d of %d = %+v, want it denied, and banned at the end: %v", n+1, times, out, banned)
+		}
+		c.s.Clock.Move(c.step)
+	}
+}
+
+// reopened wants no ban, and makes all permits free, of which buckets keep back what they would have gained meanwhile.
+func (c *banned) reopened() {
+	c.Helper()
+	look := c.req
+	look.Cost = 0
+	if out := c.s.take(c.T, look); out.Rules[0].Banned != 0 {
+		c.Fatalf("a look says %+v, want no ban", out.Rules[0])
+	}
+	if err := c.s.Store.Reset(context.Background(), []store.Request{c.req}); err != nil {
+		c.Fatalf("Reset: %v", err)
+	}
+}
+
+func (c *banned) giveBack(receipts ...store.Receipt) {
+	c.Helper()
+	for _, r := range receipts {
+		if err := c.s.Store.GiveBack(context.Background(), r); err != nil {
+			c.Fatalf("GiveBack: %v", err)
+		}
+	}
 }
 
 func testBanRefuses(t *testing.T, s Subject) {

@@ -89,6 +89,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"BanLifted", true, testBanLifted},
 		{"BanAfterFewer", false, testBanAfterFewer},
 		{"BanGivenBack", true, testBanGivenBack},
+		{"BanGivenBackOfCost", true, testBanGivenBackOfCost},
+		{"BanNotEvaded", true, testBanNotEvaded},
 		{"BanRefuses", false, testBanRefuses},
 		{"SameByAnotherName", true, scenes(lawSame)},
 		{"RateIsKept", true, scenes(lawRate)},
