@@ -45,6 +45,7 @@ var faultMatrix = []row{
 	{fault: "200 ms more on every packet, budget 100 ms", invariant: "admitted and lost cover what is charged; decides again", produce: farServer},
 	{fault: "one byte a packet", invariant: "admitted = limit, no call fails", produce: trickle},
 	{fault: "DNS gone", invariant: "unavailable within the budget, nothing sent; decides again", produce: noDNS},
+	{fault: "idle connections have gone silent, new ones are answered: a firewall has forgotten them", invariant: "after the rest that five failures bring, decided on a new connection; the client is rid of the others", test: "TestForgottenConnections"},
 	{fault: "server restarted, idle pool stale", invariant: "at most one call fails", produce: restarted},
 	{fault: "CLIENT KILL and SCRIPT FLUSH during load", invariant: "admitted ≤ charged ≤ admitted + lost", test: "TestKilledConnections"},
 	{fault: "maxclients reached", invariant: "unavailable, not charged; decides again", produce: maxClients},

@@ -110,7 +110,7 @@ func (p *Pass) Report(err error) {
 		err = context.Canceled
 	}
 	if p.circuit != nil {
-		s.tell(p.circuit, err)
+		s.learn(p.circuit, err)
 		return
 	}
 	// The circuit need not know of the many that succeed.
@@ -118,7 +118,15 @@ func (p *Pass) Report(err error) {
 		return
 	}
 	if circuit, refused := s.circuit.Allow(); refused == nil {
-		s.tell(circuit, err)
+		s.learn(circuit, err)
+	}
+}
+
+// learn tells the circuit how a call ended. Where the server gets a rest because it is silent, it may be that the client's connections are.
+func (s *Server) learn(circuit func(error), err error) {
+	s.tell(circuit, err)
+	if silent(err) && s.Resting() {
+		s.weed()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
@@ -123,7 +124,7 @@ func TestPassReportsOnce(t *testing.T) {
 // known returns servers whose client has learnt that each key is at a server of its name.
 func known(t *testing.T) *Servers {
 	s := NewServers("rediscall", nil)
-	s.named = func(key string) string { return key }
+	s.named = func(key string) (string, *redis.Client) { return key, nil }
 	if first := s.Of("a"); first != s.Of("b") {
 		t.Fatal("servers are told apart before the client knows them")
 	}

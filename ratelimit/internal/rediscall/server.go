@@ -21,8 +21,8 @@ import (
 type Servers struct {
 	pkg   string // whose errors theirs are
 	of    redis.UniversalClient
-	named func(key string) string // the name of the server that decides on a key, by what the client knows
-	alone *Server                 // the only one of the client, or all of them as long as none has decided
+	named func(key string) (string, *redis.Client) // the name and the client of the server that decides on a key, by what the client knows
+	alone *Server                                  // the only one of the client, or all of them as long as none has decided
 
 	known atomic.Pointer[map[string]*Server] // by name; what it points to is never changed
 	mu    sync.Mutex                         // held while known becomes another
@@ -36,8 +36,10 @@ type Server struct {
 	refusal refusal
 	name    string // its address; empty if the client knows of no other
 	servers *Servers
-	met     atomic.Bool // it has decided
-	asked   atomic.Bool // somebody wanted it since the latest sweep
+	met     atomic.Bool                  // it has decided
+	asked   atomic.Bool                  // somebody wanted it since the latest sweep
+	weeding atomic.Bool                  // the client's connections are looked through
+	node    atomic.Pointer[redis.Client] // its client, where that is not the whole one
 }
 
 // NewServers returns the servers of a package's calls, before the first of them.
@@ -50,21 +52,21 @@ func NewServers(pkg string, client redis.UniversalClient) *Servers {
 
 // namer returns what names the server that a client asks about a key: a master of a Cluster, or a shard of a Ring, by its address. Every other client
 // has one server at a time, wherever that is.
-func namer(client redis.UniversalClient) func(key string) string {
+func namer(client redis.UniversalClient) func(key string) (string, *redis.Client) {
 	switch client := client.(type) {
 	case *redis.ClusterClient:
-		return func(key string) string { return addr(client.MasterForKey(context.Background(), key)) }
+		return func(key string) (string, *redis.Client) { return named(client.MasterForKey(context.Background(), key)) }
 	case *redis.Ring:
-		return func(key string) string { return addr(client.GetShardClientForKey(key)) }
+		return func(key string) (string, *redis.Client) { return named(client.GetShardClientForKey(key)) }
 	}
-	return func(string) string { return "" }
+	return func(string) (string, *redis.Client) { return "", nil }
 }
 
-func addr(c *redis.Client, err error) string {
+func named(c *redis.Client, err error) (string, *redis.Client) {
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	return c.Options().Addr
+	return c.Options().Addr, c
 }
 
 func (s *Servers) server(name string) *Server {
@@ -74,9 +76,10 @@ func (s *Servers) server(name string) *Server {
 // Of returns the server that decides on a key now. It asks nobody: until a call has been decided, and the client knows which server has
 // which key, one Server stands for all.
 func (s *Servers) Of(key string) *Server {
-	name := ""
+	var name string
+	var node *redis.Client
 	if s.alone.met.Load() {
-		name = s.named(key)
+		name, node = s.named(key)
 	}
 	if name == "" {
 		return s.alone
@@ -87,6 +90,9 @@ func (s *Servers) Of(key string) *Server {
 	}
 	if !of.asked.Load() {
 		of.asked.Store(true)
+	}
+	if of.node.Load() != node {
+		of.node.Store(node)
 	}
 	return of
 }

@@ -29,10 +29,12 @@ const (
 	Stall
 	// Trickle hands everything on a byte at a time, each in a packet of its own.
 	Trickle
+
+	silence // of what both sides say
 )
 
 func (f Fault) String() string {
-	return [...]string{"pass", "cut before", "cut after", "drop reply", "stall", "trickle"}[f]
+	return [...]string{"pass", "cut before", "cut after", "drop reply", "stall", "trickle", "silence"}[f]
 }
 
 // Proxy stands between clients and a server, and does to their traffic what a test says. It is safe for concurrent use.
@@ -46,6 +48,7 @@ type Proxy struct {
 	delay time.Duration
 	seen  map[string]int
 	conns map[net.Conn]bool // nil once closed
+	links map[*link]bool    // those that are open
 }
 
 // rule is a fault for the commands of some names.
@@ -62,7 +65,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: listener, target: target, seen: map[string]int{}, conns: map[net.Conn]bool{}}
+	p := &Proxy{listener: listener, target: target, seen: map[string]int{}, conns: map[net.Conn]bool{}, links: map[*link]bool{}}
 	p.wait.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
@@ -96,6 +99,15 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	for conn := range p.conns {
 		conn.Close()
+	}
+}
+
+// Forget makes every connection that is open now silent, in both directions, as a firewall does that forgets idle ones: nobody is told. New ones are not.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.suffer(silence)
 	}
 }
 
@@ -179,10 +191,24 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.letGo(server)
 	l := &link{proxy: p, client: client, server: server}
+	p.open(l)
+	defer p.shut(l)
 	var both sync.WaitGroup
 	both.Go(l.commands)
 	both.Go(l.replies)
 	both.Wait()
+}
+
+func (p *Proxy) open(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links[l] = true
+}
+
+func (p *Proxy) shut(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
 }
 
 // link is one client's connection.
@@ -221,7 +247,11 @@ func (l *link) commands() {
 		if err != nil {
 			return
 		}
-		switch f := l.proxy.suffers(name); f {
+		f := l.proxy.suffers(name)
+		if l.suffering() == silence {
+			continue
+		}
+		switch f {
 		case CutBefore:
 			return
 		case Stall:
@@ -250,7 +280,7 @@ func (l *link) replies() {
 		switch l.suffering() {
 		case CutAfter:
 			return
-		case DropReply, Stall:
+		case DropReply, Stall, silence:
 			continue
 		}
 		if l.send(l.client, buf[:n]) != nil {

@@ -1,0 +1,91 @@
+package rediscall
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	soundTime = time.Second            // in which a new connection is to be there and to carry an answer, for the old ones to be looked through
+	leastWait = 100 * time.Millisecond // for the answer on an old one
+)
+
+// pool is a client of one server, whose connections are its own.
+type pool interface {
+	Options() *redis.Options
+	PoolStats() *redis.PoolStats
+	WithTimeout(time.Duration) *redis.Client
+}
+
+// pool returns the client of the server alone, nil where it is not known.
+func (s *Server) pool() pool {
+	if node := s.node.Load(); node != nil {
+		return node
+	}
+	p, _ := s.servers.of.(pool)
+	return p
+}
+
+// weed rids the client, in a goroutine that ends within seconds, of connections that have gone silent while the server answers on new ones. A firewall or a balancer that
+// forgets idle connections tells nobody: each call finds out for itself, by its budget, and after the breaker has opened there is one at a time. Where no new connection is
+// answered, the old ones are left alone: it is the server that is silent then.
+func (s *Server) weed() {
+	p := s.pool()
+	if p == nil || p.PoolStats().IdleConns == 0 || !s.weeding.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer s.weeding.Store(false)
+		defer func() { _ = recover() }() // a program's Dialer is to end a call at most
+		if took, ok := answersAnew(p.Options()); ok {
+			ask(p, max(leastWait, 4*took))
+		}
+	}()
+}
+
+// silent says whether err is that of a call which nobody has answered.
+func silent(err error) bool {
+	var late net.Error
+	return errors.Is(err, ErrBudget) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout()
+}
+
+// answersAnew says whether the server answers on a new connection, in a way that takes no permission, and how long that takes.
+func answersAnew(o *redis.Options) (took time.Duration, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), soundTime)
+	defer cancel()
+	conn, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err != nil {
+		return 0, false
+	}
+	defer conn.Close()
+	begin := time.Now()
+	_ = conn.SetDeadline(begin.Add(soundTime))
+	if _, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+		return 0, false
+	}
+	var answer [1]byte
+	_, err = conn.Read(answer[:])
+	return time.Since(begin), err == nil && (answer[0] == '+' || answer[0] == '-')
+}
+
+// ask asks something on as many connections at once as are idle. The client closes those on which no answer comes in time.
+func ask(p pool, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client := p.WithTimeout(patience) // without the client's hooks
+	var all sync.WaitGroup
+	for range p.PoolStats().IdleConns {
+		all.Go(func() { _ = client.Process(ctx, once{redis.NewCmd(ctx, nothing...)}) })
+	}
+	all.Wait()
+}
+
+// once is a command that the client sends once.
+type once struct{ redis.Cmder }
+
+func (once) NoRetry() bool { return true }
