@@ -73,7 +73,10 @@ func TestForgottenConnections(t *testing.T) {
 			key := "{" + p + "}"
 			s := newStore(t, client, redisstore.WithBudget(short))
 			take(t, newStore(t, client), request(key, 1000, 1))
-			if err := redistest.Poll(func() error { _, err := store.Take(t.Context(), s, []store.Request{request(key, 1000, 1)}, false); return err }); err != nil {
+			if err := redistest.Poll(func() error {
+				_, err := store.Take(t.Context(), s, []store.Request{request(key, 1000, 1)}, false)
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if err := redistest.Poll(func() error { // what the program itself asks
