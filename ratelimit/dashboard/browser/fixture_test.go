@@ -114,6 +114,17 @@ func (s *service) call(method, user, plan string) bool {
 	return err == nil
 }
 
+// post sends JSON to a part of the page, and returns the status of the answer.
+func (s *service) post(part, body string) int {
+	s.t.Helper()
+	resp, err := s.page.Client().Post(s.url+part, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
 // order places an order of a user.
 func (s *service) order(user string) bool { return s.call("Create", user, "") }
 

@@ -3,10 +3,13 @@ package browser_test
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -72,6 +75,47 @@ func TestOverrideHoldsForTheNextCall(t *testing.T) {
 	}
 	p.until("the page shows the override", `(document.querySelector('.row code.override') || {textContent: ''}).textContent.includes('50,10s')`)
 	p.until("and lists the change", `document.querySelector('#changes li') !== null`)
+}
+
+// Times are UTC, and say so, wherever who looks is.
+func TestTimesAreUTC(t *testing.T) {
+	s := serve(t, redistest.Start(t), dashboard.WithWrites())
+	if w := s.post("change", `{"do":"reset","method":"orders.Orders.Create","kind":"user","id":"alice"}`); w != 200 {
+		t.Fatalf("a reset = %d, want 200", w)
+	}
+	p := open(t, s.url, 1280, "light")
+	p.do(emulation.SetTimezoneOverride("Asia/Tokyo"), chromedp.Reload())
+	p.live().lookUp("orders.Orders.Create", "user", "alice")
+	p.until("the change is listed, and the id is found", `document.querySelector('#changes li') && document.querySelector('#found .soft')`)
+	p.do(chromedp.Focus("#calls .plot", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft))
+	p.until("the chart is read", `!document.querySelector('#calls .read').hidden && document.querySelector('#calls .read').textContent !== ''`)
+	for where, want := range map[string]string{
+		"#changes .what": `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$`, "#found .soft": ` \d\d:\d\d:\d\d UTC$`, "#calls .read": `^\d\d:\d\d:\d\d UTC `,
+	} {
+		if got := p.text(where); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s says %q, want %s", where, got, want)
+		}
+	}
+	if at, err := time.Parse("2006-01-02 15:04:05 MST", p.text("#changes .what")); err != nil || time.Since(at).Abs() > time.Hour {
+		t.Errorf("the change of just now was at %q (%v), want the time in UTC", p.text("#changes .what"), err)
+	}
+}
+
+// An id is looked up as it is written, however long it is.
+func TestLongID(t *testing.T) {
+	s := serve(t, redistest.Start(t))
+	long := strings.Repeat("x", 10_000)
+	s.exhaust(long)
+	p := open(t, s.url, 400, "light").live()
+	p.do(chromedp.Evaluate(`document.querySelector('#look-method').value = 'orders.Orders.Create'; document.querySelector('#look-method').dispatchEvent(new Event('change')); document.querySelector('#look-kind').value = 'user'`, nil),
+		chromedp.Focus("#look-id", chromedp.ByQuery), input.InsertText(long), chromedp.Click("#look button[type=submit]", chromedp.ByQuery))
+	p.until("the id is found, and has nothing left", `document.querySelector('#found .left') && document.querySelector('#found .left').textContent.startsWith('0 of 3 left')`)
+	if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+		t.Errorf("the page is %d pixels wider than the window, want no more than it", over)
+	}
+	if got := p.text("#found .who"); got != "user "+long[:100]+"… (10000 characters)" {
+		t.Errorf("the id is called %.300q, want its beginning, and how long it is", got)
+	}
 }
 
 // A connection that is lost is said to be, and found again.

@@ -58,7 +58,10 @@ function lasting(s) {
 }
 
 const milli = (n) => (n >= 100 ? Math.round(n) : round(n, n >= 10 ? 1 : 2)) + ' ms';
-const clock = (s) => new Date(s * 1000).toLocaleTimeString([], { hour12: false });
+
+// Times are UTC, as in what the server says of its state and in its log, wherever who looks is.
+const date = (ms) => new Date(ms).toISOString().slice(0, 19).replace('T', ' ') + ' UTC';
+const clock = (s) => date(s * 1000).slice(11);
 
 // ---- what is known
 
@@ -307,7 +310,7 @@ function drawLists() {
     say(li.children[2], 'rules ' + i.rules + (i.rules !== usual ? ' ≠' : ''));
   });
   fill($('changes'), t.changes || [], (c) => c.when + c.what, () => make('li', {}, make('span', { class: 'what' }), make('span', { class: 'id' }), make('span', { class: 'end what' })), (li, c) => {
-    say(li.children[0], new Date(c.when).toLocaleString([], { hour12: false }));
+    say(li.children[0], date(c.when));
     say(li.children[1], c.what);
     say(li.children[2], 'by ' + c.who);
   });
@@ -376,10 +379,10 @@ class Row {
     this.picture = new Picture(5, false);
     const id = 'd' + facts.limits.indexOf(limit);
     this.button = make('button', { type: 'button', 'aria-controls': id, 'data-limit': limit.id, onclick: () => this.toggle() }, limit.name);
-    this.node = make('div', { class: 'row', role: 'row' },
+    this.node = make('div', { class: limit.mode === 'shadow' ? 'row would' : 'row', role: 'row' },
       make('span', { role: 'cell', class: 'name' }, this.button),
       make('span', { role: 'cell', class: 'text' }, ...this.texts()),
-      cell('allowed', 'allowed/s'), cell('denied', 'denied/s'), cell('degraded', 'degraded/s'),
+      cell('allowed', 'allowed/s'), limit.mode === 'shadow' ? cell('denied', 'would deny/s') : cell('denied', 'denied/s'), cell('degraded', 'degraded/s'),
       make('span', { role: 'cell', class: 'spark' }, this.picture.svg));
     this.detail = make('div', { class: 'detail', role: 'row', id, hidden: true });
     this.open(opened.has(limit.id));
@@ -523,6 +526,12 @@ async function post(to, body) {
   return text ? JSON.parse(text) : {};
 }
 
+// brief is an id as people are told of it, who cannot read thousands of characters.
+function brief(id) {
+  const all = [...id];
+  return all.length <= 200 ? id : `${all.slice(0, 100).join('')}… (${all.length} characters)`;
+}
+
 let asked = null; // whom the answer below is about
 
 async function lookUp(who) {
@@ -535,7 +544,7 @@ async function lookUp(who) {
 }
 
 function showFound(who, found) {
-  const name = who.kind === 'global' ? 'all callers' : `${who.kind} ${who.id}`;
+  const name = who.kind === 'global' ? 'all callers' : `${who.kind} ${brief(who.id)}`;
   const lines = found.rules.map((r) => {
     const meter = shape('svg', { viewBox: '0 0 100 1', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
     meter.append(shape('rect', { height: 1, width: r.banned > 0 ? 100 : Math.round((100 * r.remaining) / Math.max(1, r.count)) }));
@@ -544,7 +553,7 @@ function showFound(who, found) {
     bar.append(meter);
     return make('div', { class: 'rule' }, make('span', {}, r.limit + ' ', make('code', {}, r.rule), r.note ? make('span', { class: 'chip ' + r.note }, r.note) : null), bar, make('span', { class: 'left' }, text));
   });
-  const title = make('p', {}, make('strong', { class: 'who' }, name), ' ', make('span', { class: 'soft' }, `of ${who.method}, ${new Date().toLocaleTimeString([], { hour12: false })}`));
+  const title = make('p', {}, make('strong', { class: 'who' }, name), ' ', make('span', { class: 'soft' }, `of ${who.method}, ${clock(Date.now() / 1000)}`));
   const box = make('div', {}, title, make('div', { class: 'rules' }, ...lines));
   if (facts.writes) box.append(make('div', { class: 'buttons' }, ...idActions(who, name)));
   $('found').replaceChildren(box);
