@@ -1,12 +1,15 @@
 package dashboard_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
@@ -101,4 +104,40 @@ func TestBehindProxy(t *testing.T) {
 		t.Errorf("a reset by way of the proxy = %d, want 200", resp.StatusCode)
 	}
 	page.until("and so is what was changed", func() bool { return len(page.latest.Changes) == 1 })
+}
+
+// The log calls an id what lists call it, however it was written and however long it is: an address by its network, a long id by its hash.
+func TestLogNamesIDsAsListsDo(t *testing.T) {
+	long, runes := strings.Repeat("x", 10_000), strings.Repeat("\U0001F600", 10_000)
+	for name, opts := range map[string][]dashboard.Option{"hashed": nil, "clear": {dashboard.WithClearIDs()}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newLocal(t, append(opts, dashboard.WithWrites())...)
+				for n, user := range []string{"alice", long, runes} {
+					i.calls(4+n, "Create", user)
+				}
+				page := newReader(t, over(t, &http.Server{Handler: i.board}).open(t))
+				page.until("the three are listed", func() bool { return len(page.latest.Denied) == 3 })
+				for n, user := range []string{runes, long, "alice"} {
+					if got := i.lookUp("Create", "user", user)[0].Remaining; got != 0 {
+						t.Errorf("%.20q has %d left, want 0", user, got)
+					}
+					i.change(`{"do":"reset","method":"Create","kind":"user","id":"` + user + `"}`)
+					listed := page.latest.Denied[n].ID
+					if want := fmt.Sprintf("reset %s of Create", listed); !strings.Contains(i.log.String(), want) {
+						t.Errorf("the log does not say %q, as the list of who is denied does:\n%.2000s", want, i.log)
+					}
+				}
+				for _, address := range []string{"2001:db8:0:1::1", "2001:db8:0:1::2"} {
+					i.change(`{"do":"reset","method":"Find","kind":"ip","id":"` + address + `"}`)
+				}
+				lines := strings.Split(strings.TrimSpace(i.log.String()), "\n")
+				what := regexp.MustCompile(`"what":"reset ip [^"]*"`)
+				one, two := what.FindString(lines[len(lines)-1]), what.FindString(lines[len(lines)-2])
+				if one == "" || one != two {
+					t.Errorf("the log has %s and %s, want one name of two addresses that count as one", one, two)
+				}
+			})
+		})
+	}
 }

@@ -158,7 +158,7 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 	if err != nil {
 		return "", nil, err
 	}
-	whose := fmt.Sprintf("%s of %s", d.nameOf(o.whom), o.Method)
+	whose := fmt.Sprintf("%s of %s", d.nameOf(guard, id), o.Method)
 	switch o.Do {
 	case "reset":
 		return "reset " + whose, func(ctx context.Context) error {
@@ -182,12 +182,18 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 	return "", nil, refusef("found the change %q, want reset, grant, ban, unban or override", o.Do)
 }
 
-// nameOf is what logs and lists call an id.
-func (d *Dashboard) nameOf(w whom) string {
-	if w.Kind == rules.Global.String() {
+// nameOf is what lists call an id, and so do logs: by its text in keys, which is another than was asked for where an address counts by its network, or a text is long.
+func (d *Dashboard) nameOf(guard *ratelimit.Guard, id ratelimit.ID) string {
+	if id.Kind == rules.Global {
 		return "all callers"
 	}
-	return readable(d.ids.show(w.Kind + "=" + rules.Escape(w.ID)))
+	limits, _ := guard.Keys(context.Background(), id) // none of an id that the method does not count by, of which nothing will be done
+	for _, l := range limits {
+		if len(l.Keys) > 0 && !l.Limit.Kind.Holds() {
+			return readable(d.ids.show(idOf(l.Keys[0])))
+		}
+	}
+	return readable(d.ids.show(id.Kind.String() + "=" + rules.Escape(id.Text)))
 }
 
 func (d *Dashboard) ban(ctx context.Context, guard *ratelimit.Guard, id ratelimit.ID, length time.Duration) error {
@@ -227,7 +233,7 @@ func (d *Dashboard) record(ctx context.Context, c change) {
 }
 
 // maxBody is how long a request may be: an id, and what is to be done.
-const maxBody = 1 << 14
+const maxBody = 1 << 16
 
 // read reads the JSON of a request.
 func read(r *http.Request, into any) error {

@@ -79,7 +79,7 @@ func TestRefused(t *testing.T) {
 		{"lookup", `{"method":"Find","kind":"ip","id":"not an address"}`, "400 "},
 		{"lookup", `{"method":"Create","kind":"ip","id":"192.0.2.7"}`, "4.. .*"},
 		{"lookup", `[`, "400 .*not what the page sends"},
-		{"lookup", `{"id":"` + strings.Repeat("a", 1<<14) + `"}`, "400 .*more than 16384 bytes"},
+		{"lookup", `{"id":"` + strings.Repeat("a", 1<<16) + `"}`, "400 .*more than 65536 bytes"},
 		{"change", `{}`, "400 "},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"dance"}`, `400 .*found the change "dance", want reset, grant, ban, unban or override`},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"soon"}`, `400 .*"soon", want a duration`},
