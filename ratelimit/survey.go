@@ -13,6 +13,8 @@ type Survey struct {
 	// Policies has what is prepared, in that order, each as it is written and as it is now: where nothing overrides a policy, its Policy is its Written, and
 	// Off and By are empty. They are not to be changed.
 	Policies []rules.Overridden
+	// Overrides has the layers that are in force, as [Limiter.Override] was given them; none where none are. They are not to be changed.
+	Overrides [][]rules.Override
 	// Mode is what [WithMode] says.
 	Mode rules.Mode
 	// Computes says that the program computes the rules of each caller ([WithRules]): of rates, those that Policies have hold where it does not.
@@ -42,6 +44,9 @@ type Health struct {
 func (l *Limiter) Survey() Survey {
 	l.mu.Lock()
 	s := Survey{Mode: l.mode, Computes: l.computes != nil, Refused: l.refused, Policies: l.standing()}
+	if in := l.overrides.Load(); in != nil {
+		s.Overrides = in.layers
+	}
 	l.mu.Unlock()
 	s.Instances = l.instances
 	for _, f := range l.joined() {

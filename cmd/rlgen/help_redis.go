@@ -10,6 +10,8 @@ of a method and an id as the program does, and never search for any.
 	rlgen ban Login ip=192.0.2.1 15m            deny all, by limits that have ban=; unban lifts a ban
 	rlgen override                              the overrides in Redis, and what is wrong with them
 	rlgen override set Create/user 20,1s        changes one; remove Create/user takes it away
+	rlgen override set One 2,1h Two 2,1h        changes several at once, as limits need that share a bucket;
+	                                            so does remove One Two
 
 A method is orders.Orders.Create, or Create where only one is called so. An id is user=, ip= (of which IPv6
 counts by its network), key= and the text that by= makes, or global. -limit Create/user is that limit alone,
@@ -24,7 +26,9 @@ The limits are those of the code (-packages, default ./...), or of what "rlgen l
 (-limits limits.json) where there is no code. Tell what the program's limiter is made with: -ipv6-prefix,
 -hash-secret file, -colocated, -lock-prefix, and -overrides limits.yaml or -overrides redis, several times in
 the program's order. The hash of overrides is rl:overrides, or that of -overrides-key, as redisoverride.WithKey
-has it: services that share a Redis want one each. What ratelimit.WithRules computes is not known here: the
+has it: services that share a Redis want one each. override judges the hash together with the files that
+-overrides names, behind which it comes unless redis is among them: programs take what is valid only
+together, and refuse the rest as a whole. What ratelimit.WithRules computes is not known here: the
 numbers are those of the code, and of overrides.
 
 grant takes back what was charged last, so that each rule has so much more left, and never more than all of
@@ -35,7 +39,8 @@ for their calls have been told when to go on, and more than the largest count is
 Other instances know at their next call, but for denials that they remember for a second. Writing commands
 do not ask back; they say how the limits stood before and stand now. -dry-run says what would be done.
 
-Exit status: 0 done, 1 not done, or by peek that a limit would deny a call now, 2 wrong usage.
+Exit status: 0 done, 1 not done, or by peek that a limit would deny a call now, 2 wrong usage. An override of
+which programs could not be told is done: they read it within their interval, which override says then.
 
 The Redis user needs what the limiter's does, +type +pttl +memory|usage for keys, and for override
 +hgetall +hset +hdel +publish &rl:overrides, which is called as the hash is.
@@ -50,5 +55,5 @@ The Redis user needs what the limiter's does, +type +pttl +memory|usage for keys
 	          done, dryRun, method, id, limit, key, before and after, as peek has limits
 	override  name, text, limits: method, directive (absent where it is off)
 	override set, remove
-	          done, dryRun, name, before and after: the texts
+	          done, dryRun, name, before and after: the texts, by: where another is that holds
 `

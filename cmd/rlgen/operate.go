@@ -32,7 +32,7 @@ var operations = map[string]operation{
 	"grant":    {"rlgen grant [flags] method id... number", true, (*operating).grant},
 	"ban":      {"rlgen ban [flags] method id... duration", true, (*operating).ban},
 	"unban":    {"rlgen unban [flags] method id...", true, (*operating).unban},
-	"override": {"rlgen override [flags] [list | set name text | remove name]", true, (*operating).override},
+	"override": {"rlgen override [flags] [list | set name text... | remove name...]", true, (*operating).override},
 }
 
 // operating is one operation.
@@ -124,7 +124,7 @@ func (c *command) operateFlags(name string, of operation) *operating {
 	if of.writes {
 		o.BoolVar(&o.dry, "dry-run", false, "say what would be done, and do nothing")
 	}
-	if name != "override" {
+	if o.options.Lenient = name == "override"; !o.options.Lenient {
 		o.Func("limit", "the limits of this `name` alone, such as Create/user; several times", func(text string) error {
 			o.limits = append(o.limits, text)
 			return nil
@@ -207,7 +207,7 @@ func (o *operating) policies(ctx context.Context) ([]*rules.Policy, int, error) 
 func readPolicies(file string) ([]*rules.Policy, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("-limits: %w", err)
+		return nil, argument("-limits: %w", err)
 	}
 	defer f.Close()
 	var methods []methodJSON

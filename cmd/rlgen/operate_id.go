@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func (o *operating) target(args []string) (t target, err error) {
 		id, err := ratelimit.ParseID(arg)
 		if err != nil {
 			return t, argument("found the id %q, want %s", arg, strings.Join(forms(p), ", "))
+		}
+		if _, err := netip.ParseAddr(id.Text); id.Kind == rules.IP && err != nil {
+			return t, argument("found the id %q, which is no address, want one such as ip=192.0.2.1", arg)
 		}
 		t.ids = append(t.ids, id)
 	}

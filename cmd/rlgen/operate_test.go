@@ -40,6 +40,8 @@ type operationsLab struct {
 //	call number method id                        calls a method of limits.json, as a program does; the calls may be denied
 //	hold method id                               begins a call that goes on until the script ends
 //	hset key field [value]                       sets a field of a hash, or removes it where there is no value; \n, \e, \a and \u009b are those characters
+//	listen channel                               listens as a program does
+//	mute                                         has REDIS_URL lead to it as a user who may tell nobody anything
 //	harmless stdout|stderr ...                   fails if the last command has printed something that is no letter
 //	executed                                     fails if a server has searched for keys
 //	unspoiled file                               fails if a file holds the password
@@ -81,6 +83,16 @@ func TestOperations(t *testing.T) {
 				_, permit, err := guard.Hold(ctx)
 				ts.Check(err)
 				labOf(ts).releases = append(labOf(ts).releases, func() { permit.Done(nil) })
+			},
+			"listen": func(ts *testscript.TestScript, _ bool, args []string) {
+				channel := labOf(ts).clients[0].Subscribe(context.Background(), args[0])
+				labOf(ts).releases = append(labOf(ts).releases, func() { channel.Close() })
+				_, err := channel.Receive(context.Background())
+				ts.Check(err)
+			},
+			"mute": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Check(labOf(ts).clients[0].Do(context.Background(), "acl", "setuser", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err())
+				ts.Setenv("REDIS_URL", strings.Replace(ts.Getenv("REDIS_URL"), "redis://", "redis://mute:pw@", 1))
 			},
 			"executed":  func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).searched(ts) },
 			"unspoiled": unspoiled,

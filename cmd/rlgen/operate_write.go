@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlgen/rlgen/cmd/rlgen/internal/live"
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -249,9 +251,11 @@ type overrodeJSON struct {
 	Name   string `json:"name"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
+	// By is where the text is that holds in place of this one, or of none.
+	By string `json:"by,omitempty"`
 }
 
-// override shows the hash of overrides, or changes one entry of it.
+// override shows the hash of overrides, or changes entries of it.
 func (o *operating) override(ctx context.Context) (int, error) {
 	args := o.Args()
 	verb := ""
@@ -262,9 +266,9 @@ func (o *operating) override(ctx context.Context) (int, error) {
 	case verb == "" || verb == "list" && len(args) == 1:
 		return o.listOverrides(ctx)
 	case verb == "set" && len(args) >= 3:
-		return o.setOverride(ctx, args[1], strings.Join(args[2:], " "))
-	case verb == "remove" && len(args) == 2:
-		return o.removeOverride(ctx, args[1])
+		return o.setOverrides(ctx, args[1:])
+	case verb == "remove" && len(args) >= 2:
+		return o.removeOverrides(ctx, args[1:])
 	}
 	near := ""
 	if s := rules.Suggest(verb, []string{"list", "set", "remove"}); s != "" && s != verb {
@@ -274,15 +278,15 @@ func (o *operating) override(ctx context.Context) (int, error) {
 }
 
 func (o *operating) listOverrides(ctx context.Context) (int, error) {
-	list, fault, err := o.session.Overrides(ctx)
+	layers, err := o.session.Read(ctx)
 	if err != nil {
 		return exitFindings, err
 	}
 	entries := []hashJSON{}
-	overridden, _ := o.session.Resolve(list)
-	for i := range list {
-		entry := hashJSON{Name: list[i].Name, Text: list[i].Text}
-		entry.Limits = overriddenBy(o.session.Policies(), overridden, entry.Name)
+	overridden, fault := layers.Resolve()
+	for _, set := range layers.Hash() {
+		entry := hashJSON{Name: set.Name, Text: set.Text}
+		entry.Limits = overriddenBy(o.session.Policies(), overridden, entry.Name, set.At.Source)
 		entries = append(entries, entry)
 	}
 	switch {
@@ -296,18 +300,22 @@ func (o *operating) listOverrides(ctx context.Context) (int, error) {
 		}
 	}
 	if fault != nil {
-		fmt.Fprintf(o.stderr, "%v\nrlgen: programs refuse all of the hash, and keep to what they had\n", fault)
+		o.printFault(fault)
 		return exitFindings, err
 	}
 	return exitOK, err
 }
 
-// overriddenBy are the limits that an entry changes, in the order of the policies.
-func overriddenBy(policies []*rules.Policy, overridden map[*rules.Policy]*rules.Overridden, name string) (list []overriddenJSON) {
+func (o *operating) printFault(fault error) {
+	fmt.Fprintf(o.stderr, "%v\nrlgen: programs refuse all of the hash, and keep to what they had\n", fault)
+}
+
+// overriddenBy are the limits that an entry of a source changes, in the order of the policies.
+func overriddenBy(policies []*rules.Policy, overridden map[*rules.Policy]*rules.Overridden, name, source string) (list []overriddenJSON) {
 	for _, p := range policies {
 		o := overridden[p]
 		for i := 0; o != nil && i < len(o.By); i++ {
-			if o.By[i] != nil && o.By[i].Name == name {
+			if o.By[i] != nil && o.By[i].Name == name && o.By[i].At.Source == source {
 				list = append(list, overriddenOf(o, i))
 			}
 		}
@@ -326,37 +334,90 @@ func overriddenOf(p *rules.Overridden, i int) overriddenJSON {
 	return out
 }
 
-func (o *operating) setOverride(ctx context.Context, name, text string) (int, error) {
-	before, err := o.session.Set(ctx, name, text, o.dry)
+// setOverrides sets what names and texts say. A text goes on until the name of a limit.
+func (o *operating) setOverrides(ctx context.Context, words []string) (int, error) {
+	names := o.session.Names()
+	var entries []live.Entry
+	var text []string
+	for i, word := range words {
+		if i == 0 || len(text) > 0 && names[word] && word != "off" {
+			entries, text = append(entries, live.Entry{Name: word}), nil
+			continue
+		}
+		text = append(text, word)
+		entries[len(entries)-1].Text = strings.Join(text, " ")
+	}
+	if last := entries[len(entries)-1]; last.Text == "" {
+		return exitUsage, argument("found %q without a text, want one behind each name: rlgen override set Create/user 20,1s Create/ip off", last.Name)
+	}
+	return o.changeOverrides(ctx, "set", "set", entries)
+}
+
+func (o *operating) removeOverrides(ctx context.Context, names []string) (int, error) {
+	var entries []live.Entry
+	for _, name := range names {
+		entries = append(entries, live.Entry{Name: name})
+	}
+	return o.changeOverrides(ctx, "removed", "remove", entries)
+}
+
+func (o *operating) changeOverrides(ctx context.Context, done, do string, entries []live.Entry) (int, error) {
+	for i, e := range entries {
+		if slices.ContainsFunc(entries[:i], func(other live.Entry) bool { return other.Name == e.Name }) {
+			return exitUsage, argument("found %q twice, want each name once", e.Name)
+		}
+	}
+	c, err := o.session.Change(ctx, entries, o.dry)
 	if err != nil {
 		return exitFindings, err
 	}
-	return exitOK, o.printOverride(o.would("set", "set"), name, before, text)
-}
-
-func (o *operating) removeOverride(ctx context.Context, name string) (int, error) {
-	before, err := o.session.Remove(ctx, name, o.dry)
-	if err != nil {
-		return exitFindings, err
+	var all []overrodeJSON
+	for _, e := range c.Entries {
+		one := overrodeJSON{o.would(done, do), o.dry, e.Name, e.Before, e.After, o.elsewhere(e.By)}
+		if all = append(all, one); !o.json {
+			o.printOverride(one, e)
+		}
 	}
-	return exitOK, o.printOverride(o.would("removed", "remove"), name, before, "")
-}
-
-// printOverride prints what has been done to an entry of the hash; empty texts are none.
-func (o *operating) printOverride(done, name, before, after string) error {
 	if o.json {
-		return printJSON(o.stdout, []overrodeJSON{{done, o.dry, name, before, after}})
+		err = printJSON(o.stdout, all)
 	}
-	name, before, after = shown(name), shown(before), shown(after)
+	switch {
+	case c.Fault != nil:
+		o.printFault(c.Fault)
+	case c.Untold != nil:
+		fmt.Fprintf(o.stderr, "rlgen: it is done, but programs could not be told, and heed it within their interval: %s\n", strings.TrimPrefix(c.Untold.Error(), redisoverride.ErrUntold.Error()+": "))
+	case c.Told == 0:
+		fmt.Fprintf(o.stderr, "rlgen: no program listens on %s: is it another -overrides-key? Those that do not listen heed it within their interval\n", shown(o.session.HashKey()))
+	}
+	return exitOK, err
+}
+
+// elsewhere is where an override stands that is none of the hash; empty if it is, or none.
+func (o *operating) elsewhere(by *rules.Override) string {
+	if by == nil || by.At.Source == o.session.HashKey() {
+		return ""
+	}
+	return by.At.String()
+}
+
+// printOverride prints what has been done to an entry of the hash.
+func (o *operating) printOverride(one overrodeJSON, e live.Changed) {
+	name, before, after := shown(one.Name), shown(one.Before), shown(one.After)
+	holds := ""
+	switch {
+	case one.By != "":
+		holds = fmt.Sprintf("; %s holds, by %s", shown(e.By.Text), shown(one.By))
+	case e.After == "" && e.By == nil && e.Known:
+		holds = "; the directive holds"
+	}
 	switch {
 	case before == "" && after == "":
 		fmt.Fprintf(o.stdout, "%s has no override in Redis\n", name)
 	case after == "":
-		fmt.Fprintf(o.stdout, "%s %s, which was %s; the directive holds\n", done, name, before)
+		fmt.Fprintf(o.stdout, "%s %s, which was %s%s\n", one.Done, name, before, holds)
 	case before == "":
-		fmt.Fprintf(o.stdout, "%s %s to %s\n", done, name, after)
+		fmt.Fprintf(o.stdout, "%s %s to %s%s\n", one.Done, name, after, holds)
 	default:
-		fmt.Fprintf(o.stdout, "%s %s to %s, which was %s\n", done, name, after, before)
+		fmt.Fprintf(o.stdout, "%s %s to %s, which was %s%s\n", one.Done, name, after, before, holds)
 	}
-	return nil
 }

@@ -89,7 +89,7 @@ func (c *command) layer(ctx context.Context, o *overriding, from string) ([]rule
 	var unread *fs.PathError
 	switch {
 	case errors.As(err, &unread):
-		return nil, c.fail(err)
+		return nil, c.failAt(live.Address{}, err)
 	case err != nil:
 		fmt.Fprintln(c.stderr, err) // with their places
 		return nil, exitFindings

@@ -254,11 +254,18 @@ func TestWhatRedisIsSent(t *testing.T) {
 // watch has an instance heed overrides until the test ends.
 func watch(t *testing.T, i *instance, client redis.UniversalClient, opts ...redisoverride.Option) {
 	t.Helper()
-	watcher, err := override.New(i.limiter, []override.Source{redisoverride.New(client, opts...)})
+	heed(t, i, redisoverride.New(client, opts...))
+}
+
+// heed has an instance heed sources from now on until the test ends.
+func heed(t *testing.T, i *instance, sources ...override.Source) {
+	t.Helper()
+	watcher, err := override.New(i.limiter, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	_ = watcher.Read(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = watcher.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })

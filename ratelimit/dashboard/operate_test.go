@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,8 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
+	"github.com/rlgen/rlgen/ratelimit/override"
 	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // rule is what the page is told of one rule of an id.
@@ -282,6 +286,40 @@ func TestOverride(t *testing.T) {
 	}
 	if got := client.HGetAll(t.Context(), "rl:overrides").Val(); len(got) != 0 {
 		t.Errorf("the overrides are %q, want none", got)
+	}
+}
+
+// What the page sets and takes away is judged together with the file that the program heeds beside the hash.
+func TestOverrideBesideAFile(t *testing.T) {
+	t.Parallel() // it waits, mostly
+	client := redistest.Start(t).Client(t)
+	i := newShared(t, client, dashboard.WithWrites())
+	for _, method := range []string{"One", "Two"} {
+		d, err := rules.Parse("//ratelimit:user 3,1h bucket=pool name=" + method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.limiter.Prepare(&rules.Policy{Package: "shop/pool", Type: "pool.Pool", Method: method, Limits: []rules.Limit{d.Limit}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte("limits:\n  One: 5,1h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := redisoverride.Set(t.Context(), client, "pool.Pool.Two", "5,1h"); err != nil {
+		t.Fatal(err)
+	}
+	heed(t, i, override.File(file), redisoverride.New(client))
+	i.change(`{"do":"override","limit":"pool.Pool.Two","text":"5,1h mode=shadow"}`)
+	for _, text := range []string{"", "4,1h"} {
+		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"pool.Pool.Two","text":%q}`, text))
+		if w.Code != 400 || !strings.Contains(w.Body.String(), "nothing is changed") {
+			t.Errorf("override by %q of a limit whose bucket the file has changed = %d %s, want 400, and nothing changed", text, w.Code, w.Body)
+		}
+	}
+	if text := client.HGet(t.Context(), "rl:overrides", "pool.Pool.Two").Val(); text != "5,1h mode=shadow" {
+		t.Errorf("the hash has %q, want what was set", text)
 	}
 }
 

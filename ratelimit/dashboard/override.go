@@ -62,12 +62,12 @@ func (d *Dashboard) override(ctx context.Context, l limitView, text string) erro
 	if l.From == d.hash {
 		name = l.by // it may be written there under a shorter name
 	}
-	all = slices.DeleteFunc(all, func(o rules.Override) bool { return o.Name == name })
+	changed := slices.DeleteFunc(slices.Clone(all), func(o rules.Override) bool { return o.Name == name })
 	if text != "" {
-		all = append(all, rules.Override{Name: name, Text: text})
+		changed = append(changed, rules.Override{Name: name, Text: text})
 	}
-	if _, err := rules.Resolve(d.policies(), all); err != nil {
-		return refusef("nothing is changed: %w", err)
+	if _, err := rules.Resolve(d.policies(), d.layers(changed)...); err != nil {
+		return refusef("nothing is changed: %w; limits that share a bucket are changed together by rlgen override", err)
 	}
 	if text == "" {
 		err = redisoverride.Delete(ctx, d.client, name, key)
@@ -105,6 +105,22 @@ func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
 			return errUnheeded
 		}
 	}
+}
+
+// layers are the overrides in force, with what is to be in the hash in place of what was: that layer, or else the last that is empty, or one behind all others.
+func (d *Dashboard) layers(hash []rules.Override) [][]rules.Override {
+	layers := slices.Clone(d.limiter.Survey().Overrides)
+	at := slices.IndexFunc(layers, func(of []rules.Override) bool { return len(of) > 0 && of[0].At.Source == d.hash })
+	for i := 0; at < 0 && i < len(layers); i++ {
+		if j := len(layers) - 1 - i; len(layers[j]) == 0 {
+			at = j
+		}
+	}
+	if at < 0 {
+		return append(layers, hash)
+	}
+	layers[at] = hash
+	return layers
 }
 
 // policies are those that are prepared.

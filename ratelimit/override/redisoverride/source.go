@@ -2,7 +2,7 @@
 //
 //	watcher, err := override.New(limiter, []override.Source{override.File(path), redisoverride.New(client)})
 //
-// A field of the hash is the name of a limit, and its value what is to hold in place of its directive. [Set] and [Delete] write it and tell
+// A field of the hash is the name of a limit, and its value what is to hold in place of its directive. [Set], [Delete] and [Change] write it and tell
 // those who watch, and so does a shell:
 //
 //	HSET rl:overrides Create/user "20,1s mode=shadow"
@@ -37,6 +37,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -182,31 +183,77 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// ErrUntold is of an override that is written, of which those who watch could not be told: they read it within their interval.
+var ErrUntold = errors.New("redisoverride: the override is written, and will be read with the watchers' interval")
+
 // Set makes text hold in place of the directive of a limit, and tells those who watch. Whether the text fits the limit, they judge: what does not is
 // logged by them, and changes nothing.
 func Set(ctx context.Context, client redis.UniversalClient, name, text string, opts ...Option) error {
-	h := of(client, opts)
-	if name == "" || text == "" {
-		return errors.New("redisoverride: an empty name or text, want the name of a limit and what is to hold, such as 20,1s or off")
+	if text == "" {
+		return errEmpty
 	}
-	if err := client.HSet(ctx, h.key, name, text).Err(); err != nil {
-		return fmt.Errorf("redisoverride: %w", err)
-	}
-	return h.tell(ctx, name)
+	_, err := Change(ctx, client, map[string]string{name: text}, opts...)
+	return err
 }
 
 // Delete takes the override of a limit away, and tells those who watch.
 func Delete(ctx context.Context, client redis.UniversalClient, name string, opts ...Option) error {
-	h := of(client, opts)
-	if err := client.HDel(ctx, h.key, name).Err(); err != nil {
-		return fmt.Errorf("redisoverride: %w", err)
-	}
-	return h.tell(ctx, name)
+	_, err := Change(ctx, client, map[string]string{name: ""}, opts...)
+	return err
 }
 
-func (h hash) tell(ctx context.Context, name string) error {
-	if err := h.client.Publish(ctx, h.key, name).Err(); err != nil {
-		return fmt.Errorf("redisoverride: the override is written, and will be read with the watchers' interval: %w", err)
+var errEmpty = errors.New("redisoverride: an empty name or text, want the name of a limit and what is to hold, such as 20,1s or off")
+
+// Change writes several overrides at once, a text for each name, and takes those away whose text is empty: nobody reads the one without the other, of limits that
+// share a bucket, too. To do both at once needs +multi and +exec. It then tells those who watch, once. Told is how many they are: 0 where no program listens,
+// which may be one that uses another [WithKey]; -1 on a Cluster, of which no node knows. The error is [ErrUntold] where all but that is done.
+func Change(ctx context.Context, client redis.UniversalClient, texts map[string]string, opts ...Option) (told int64, err error) {
+	h := of(client, opts)
+	if err := h.write(ctx, texts); err != nil {
+		return 0, err
+	}
+	return h.tell(ctx, strings.Join(slices.Sorted(maps.Keys(texts)), " "))
+}
+
+func (h hash) write(ctx context.Context, texts map[string]string) error {
+	var set, remove []string
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		switch text := texts[name]; {
+		case name == "":
+			return errEmpty
+		case text == "":
+			remove = append(remove, name)
+		default:
+			set = append(set, name, text)
+		}
+	}
+	var err error
+	switch {
+	case len(set)+len(remove) == 0:
+	case len(remove) == 0:
+		err = h.client.HSet(ctx, h.key, set).Err()
+	case len(set) == 0:
+		err = h.client.HDel(ctx, h.key, remove...).Err()
+	default:
+		_, err = h.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, h.key, set)
+			p.HDel(ctx, h.key, remove...)
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("redisoverride: %w", err)
 	}
 	return nil
+}
+
+func (h hash) tell(ctx context.Context, names string) (told int64, err error) {
+	told, err = h.client.Publish(ctx, h.key, names).Result()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrUntold, err)
+	}
+	if _, cluster := h.client.(*redis.ClusterClient); cluster {
+		told = -1
+	}
+	return told, nil
 }

@@ -48,7 +48,7 @@ func Find(given, file string) (Address, error) {
 func read(file string) (Address, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return Address{}, fmt.Errorf("-redis-file: %w", err)
+		return Address{}, fmt.Errorf("%w: -redis-file: %w", ErrArgument, err)
 	}
 	line := strings.TrimSpace(string(text))
 	if line == "" || strings.ContainsAny(line, "\r\n") {

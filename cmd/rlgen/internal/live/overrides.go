@@ -3,7 +3,9 @@ package live
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +20,13 @@ import (
 // ReadFile reads the overrides in a file.
 func ReadFile(path string) ([]rules.Override, error) {
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: -overrides: %w", ErrArgument, err)
+	} else if err != nil {
+		err = fmt.Errorf("-overrides: %w", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("-overrides: %w", err)
+		return nil, err
 	}
 	return overridefile.Parse(filepath.ToSlash(path), text)
 }
@@ -42,65 +49,193 @@ func readHash(ctx context.Context, client redis.UniversalClient, key string) ([]
 	return list, nil
 }
 
-// hash is the key of the hash of overrides.
-func (s *Session) hash() string { return cmp.Or(s.options.OverridesKey, redisoverride.Key) }
+// HashKey is the key of the hash of overrides.
+func (s *Session) HashKey() string { return cmp.Or(s.options.OverridesKey, redisoverride.Key) }
 
-// Overrides returns what the hash in Redis has, by name, and what is wrong with it for the program's limits; nil if nothing.
-func (s *Session) Overrides(ctx context.Context) (list []rules.Override, fault error, err error) {
-	list, err = s.layer(ctx, HashOfOverrides)
-	if err == nil {
-		_, fault = rules.Resolve(s.policies, list)
+// Layers are the overrides of a program, as its sources have them, a later one in place of earlier ones.
+type Layers struct {
+	session *Session
+	layers  [][]rules.Override
+	hash    int // which of them is the hash in Redis
+}
+
+// Read reads the files of overrides, and the hash in Redis, which is the last of them where the options do not say when it comes.
+func (s *Session) Read(ctx context.Context) (Layers, error) {
+	l := Layers{session: s, hash: -1}
+	sources := s.options.Overrides
+	if !slices.Contains(sources, HashOfOverrides) {
+		sources = append(slices.Clone(sources), HashOfOverrides)
 	}
-	return list, fault, err
+	for i, from := range sources {
+		layer, err := s.layer(ctx, from)
+		if err != nil {
+			return l, err
+		}
+		if l.layers = append(l.layers, layer); from == HashOfOverrides {
+			l.hash = i
+		}
+	}
+	return l, nil
 }
 
-// Resolve says what overrides make of the limits.
-func (s *Session) Resolve(list []rules.Override) (map[*rules.Policy]*rules.Overridden, error) {
-	return rules.Resolve(s.policies, list)
+// Hash is what the hash has, by name.
+func (l Layers) Hash() []rules.Override { return l.layers[l.hash] }
+
+// Resolve says what the layers make of the limits, or what is wrong with them for the program's.
+func (l Layers) Resolve() (map[*rules.Policy]*rules.Overridden, error) {
+	return rules.Resolve(l.session.policies, l.layers...)
 }
 
-// Set makes text hold in place of the directive of a limit, unless the hash, which programs heed as a whole or not at all, were wrong then. It returns the text that was there before. With dry, it
-// changes nothing.
-func (s *Session) Set(ctx context.Context, name, text string, dry bool) (before string, err error) {
-	list, _, err := s.Overrides(ctx)
+// with are the layers with another text for each name in the hash, empty for none.
+func (l Layers) with(entries []Entry) Layers {
+	hash := slices.Clone(l.Hash())
+	for _, e := range entries {
+		hash = slices.DeleteFunc(hash, func(o rules.Override) bool { return o.Name == e.Name })
+		if e.Text != "" {
+			hash = append(hash, rules.Override{Name: e.Name, Text: e.Text, At: rules.Place{Source: l.session.HashKey()}})
+		}
+	}
+	l.layers = slices.Clone(l.layers)
+	l.layers[l.hash] = hash
+	return l
+}
+
+// holds is what overrides the limit of a name: nil if nothing does. Of a name that no limit has, ok is false.
+func (l Layers) holds(name string) (by *rules.Override, ok bool) {
+	now, err := l.Resolve()
 	if err != nil {
-		return "", err
+		now = nil
 	}
-	if i := named(list, name); i >= 0 {
-		before = list[i].Text
-		list[i].Text = text
-	} else {
-		list = append(list, rules.Override{Name: name, Text: text, At: rules.Place{Source: s.hash()}})
+	meant, _ := rules.Resolve(l.session.policies, []rules.Override{{Name: name, Text: "off"}})
+	for _, p := range l.session.policies {
+		for i := 0; meant[p] != nil && i < len(p.Limits); i++ {
+			if meant[p].By[i] == nil {
+				continue
+			}
+			ok = true
+			if now[p] != nil && now[p].By[i] != nil {
+				return now[p].By[i], true
+			}
+		}
 	}
-	if _, err := s.Resolve(list); err != nil {
-		return before, fmt.Errorf("nothing is set, since programs would refuse all of the hash: %w", err)
-	}
-	if dry {
-		return before, nil
-	}
-	return before, redisoverride.Set(ctx, s.client, name, text, redisoverride.WithKey(s.hash()))
+	return nil, ok
 }
 
-// Remove takes the override of a limit away, and returns what it was; empty if there was none, where a name that neither the hash nor a limit has is
-// an [ErrArgument]. With dry, it changes nothing.
-func (s *Session) Remove(ctx context.Context, name string, dry bool) (before string, err error) {
-	list, _, err := s.Overrides(ctx)
+// text is what the hash has of a name; empty if nothing.
+func (l Layers) text(name string) string {
+	for _, o := range l.Hash() {
+		if o.Name == name {
+			return o.Text
+		}
+	}
+	return ""
+}
+
+// Entry is what the hash has, or is to have, of a limit.
+type Entry struct {
+	Name string
+	Text string // empty for none
+}
+
+// Changed is what has become of an entry.
+type Changed struct {
+	Name, Before, After string
+	// By is what overrides the limit now; nil if nothing does.
+	By *rules.Override
+	// Known says that a limit has this name.
+	Known bool
+}
+
+// Change is what has been done to the hash.
+type Change struct {
+	Entries []Changed
+	// Told is how many programs listen, as redisoverride.Change has it.
+	Told int64
+	// Untold is why none could be told; nil if they were.
+	Untold error
+	// Fault is what was wrong with the hash before, and is so still.
+	Fault error
+}
+
+// Change writes entries into the hash at once, unless programs, which heed it as a whole or not at all, would refuse it then. With dry, it changes nothing. What is wrong with the
+// entries alone is an [ErrArgument]; so is the removal of a name that neither the hash nor a limit has.
+func (s *Session) Change(ctx context.Context, entries []Entry, dry bool) (c Change, err error) {
+	before, err := s.Read(ctx)
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	i := named(list, name)
-	if i < 0 {
-		return "", s.known(name, list)
+	after := before.with(entries)
+	if c.Fault, err = s.judge(before, after, entries); err != nil {
+		return c, err
 	}
-	if !dry {
-		err = redisoverride.Delete(ctx, s.client, name, redisoverride.WithKey(s.hash()))
+	texts := make(map[string]string)
+	for _, e := range entries {
+		by, known := after.holds(e.Name)
+		c.Entries = append(c.Entries, Changed{e.Name, before.text(e.Name), e.Text, by, known})
+		if e.Text != "" || before.text(e.Name) != "" {
+			texts[e.Name] = e.Text
+		}
 	}
-	return list[i].Text, err
+	if dry || len(texts) == 0 {
+		c.Told = -1
+		return c, nil
+	}
+	if c.Told, err = redisoverride.Change(ctx, s.client, texts, redisoverride.WithKey(s.HashKey())); errors.Is(err, redisoverride.ErrUntold) {
+		c.Untold, err = err, nil
+	}
+	return c, err
+}
+
+// judge says why entries may not be written, and else what stays wrong of what was wrong before.
+func (s *Session) judge(before, after Layers, entries []Entry) (fault, err error) {
+	removes := true
+	var own []rules.Override
+	for _, e := range entries {
+		if e.Text != "" {
+			removes = false
+			own = append(own, rules.Override{Name: e.Name, Text: e.Text, At: rules.Place{Source: s.HashKey()}})
+		} else if before.text(e.Name) == "" {
+			if err := s.known(e.Name, before.Hash()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, fault = after.Resolve()
+	if fault == nil {
+		return nil, nil
+	}
+	if _, was := before.Resolve(); was != nil && removes {
+		return fault, nil // which programs refuse already
+	}
+	done := "set"
+	if removes {
+		done = "removed"
+	}
+	err = fmt.Errorf("nothing is %s, since programs would refuse all of the hash: %w%s", done, fault, before.together(entries))
+	if _, wrong := rules.Resolve(s.policies, own); wrong != nil {
+		err = fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	return nil, err
+}
+
+// together says what is to be removed with entries, where they cannot be removed alone.
+func (l Layers) together(entries []Entry) string {
+	for _, e := range entries {
+		if e.Text != "" {
+			return "; what belongs together is set at once: rlgen override set One 2,1h Two 2,1h"
+		}
+	}
+	for _, other := range l.Hash() {
+		if _, err := l.with(append(slices.Clone(entries), Entry{Name: other.Name})).Resolve(); err == nil {
+			return fmt.Sprintf("; remove %q with it: rlgen override remove takes several names", other.Name)
+		}
+	}
+	return "; what belongs together is removed at once: rlgen override remove takes several names"
 }
 
 // known says what is wrong with the name of a limit that the hash does not have.
 func (s *Session) known(name string, list []rules.Override) error {
-	_, err := s.Resolve([]rules.Override{{Name: name, Text: "off"}})
+	_, err := rules.Resolve(s.policies, []rules.Override{{Name: name, Text: "off"}})
 	if err == nil {
 		return nil
 	}
@@ -114,6 +249,13 @@ func (s *Session) known(name string, list []rules.Override) error {
 	return fmt.Errorf("%w: %w", ErrArgument, err)
 }
 
-func named(list []rules.Override, name string) int {
-	return slices.IndexFunc(list, func(o rules.Override) bool { return o.Name == name })
+// Names says which words are names of limits.
+func (s *Session) Names() map[string]bool {
+	names := make(map[string]bool)
+	for _, p := range s.policies {
+		for i := range p.Limits {
+			names[p.Name(i)], names[p.Type+"."+p.Name(i)] = true, true
+		}
+	}
+	return names
 }

@@ -29,6 +29,8 @@ type Options struct {
 	LockPrefix string
 	// Overrides are where overrides are, a later one in place of earlier ones: the paths of files, or [HashOfOverrides].
 	Overrides []string
+	// Lenient is for who looks at overrides, and changes them: they are not in force, and may be wrong.
+	Lenient bool
 	// OverridesKey is that of redisoverride.WithKey; empty for its default.
 	OverridesKey string
 	// Timeout is how long one question to Redis may take.
@@ -75,7 +77,7 @@ func reach(ctx context.Context, at Address, timeout time.Duration) (redis.Univer
 	redis.SetLogger(silent{})
 	client, err := redisurl.Open(at.patient(max(1, int(timeout/time.Second))))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -122,6 +124,9 @@ func (s *Session) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.options.Lenient {
+		return nil
+	}
 	return s.override(ctx)
 }
 
@@ -140,7 +145,7 @@ func (s *Session) override(ctx context.Context) error {
 
 func (s *Session) layer(ctx context.Context, from string) ([]rules.Override, error) {
 	if from == HashOfOverrides {
-		return readHash(ctx, s.client, s.hash())
+		return readHash(ctx, s.client, s.HashKey())
 	}
 	return ReadFile(from)
 }
