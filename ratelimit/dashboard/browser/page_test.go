@@ -3,6 +3,7 @@ package browser_test
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
@@ -238,4 +240,42 @@ func TestLimitsOfOthers(t *testing.T) {
 	}
 	p.until("the limit of the newer instance is told of", `!document.querySelector('#others').hidden && document.querySelector('#others').textContent.includes('orders.Orders.Return · Return (1 allowed, 0 denied')`)
 	p.until("and that there are two versions", `document.querySelector('#scope .text').textContent.includes('2 versions of the rules')`)
+}
+
+// A service of one limit that nobody calls has its page, and so has one of 200 with long names, on a telephone too; the filter leaves those that are asked for.
+func TestFewAndManyLimits(t *testing.T) {
+	for _, limits := range []int{1, 200} {
+		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+			seen := dashboard.NewObserver()
+			limiter, err := ratelimit.New(memstore.New(), ratelimit.WithObserver(seen))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range limits {
+				limiter.Guard(policy(t, fmt.Sprintf("M%03d%s", n, strings.Repeat("Long", 20)), []string{"user 3,10s 100,1h"}))
+			}
+			board, err := dashboard.New(limiter, seen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := httptest.NewServer(board)
+			t.Cleanup(func() { board.Close(); page.Close() })
+			p := open(t, page.URL+"/", 400, "dark").live()
+			if got := eval[int](p, `document.querySelectorAll('#rows .row').length`); got != limits {
+				t.Errorf("the page has %d limits, want %d", got, limits)
+			}
+			p.do(chromedp.Evaluate(`document.querySelectorAll('button[data-limit]').forEach(b => b.click())`, nil))
+			if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+				t.Errorf("the page is %d pixels wider than the window, want no more than it", over)
+			}
+			if got := p.text("#rows .num.allowed"); got != "0" || p.text("#no-denied") != "Nobody was denied." {
+				t.Errorf("the page has %q allowed calls each second, and %q, want nobody's", got, p.text("#no-denied"))
+			}
+			p.do(chromedp.SendKeys("#filter", "m000", chromedp.ByQuery))
+			p.until("the filter leaves one", `document.querySelectorAll('#rows .row:not([hidden])').length === 1 && document.querySelectorAll('#rows .method:not([hidden])').length === 1`)
+			if len(p.bad) > 0 {
+				t.Errorf("the page's script failed with %q", p.bad)
+			}
+		})
+	}
 }
