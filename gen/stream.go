@@ -39,12 +39,9 @@ func iterates(sig *types.Signature) bool {
 
 // hasMethod reports whether t has an exported method of so many parameters and results.
 func hasMethod(t types.Type, name string, params, results int) bool {
-	method := types.NewMethodSet(t).Lookup(nil, name)
-	if method == nil {
-		return false
-	}
-	sig, ok := method.Type().(*types.Signature)
-	return ok && sig.Params().Len() == params && sig.Results().Len() == results
+	found, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+	fn, ok := found.(*types.Func)
+	return ok && fn.Signature().Params().Len() == params && fn.Signature().Results().Len() == results
 }
 
 // isNamed reports whether t is a type of a package, or a pointer to it.
