@@ -8,6 +8,7 @@ import (
 	"context"
 	"go/token"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -46,23 +47,17 @@ func (r *Result) Failed() bool {
 // Run loads the packages, checks their directives and renders their files. It reads and writes nothing else. An error
 // means that the packages could not be loaded at all, or a bug; what is wrong with them is in the findings.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	if cfg.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return nil, err
-		}
-		cfg.Dir = dir
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, err
 	}
+	cfg.Dir = dir
 	if cfg.Env == nil {
 		cfg.Env = os.Environ()
 	}
 	sink := &findings{}
 	l := &loader{cfg: cfg, ctx: ctx, sink: sink}
-	dirs, err := l.directories()
-	if err != nil {
-		return nil, err
-	}
-	units, err := l.units(dirs)
+	dirs, units, err := l.load()
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type directory struct {
 	generated []string          // those that carry our header, sorted
 	hit       bool              // a file that a person wrote may have a directive
 	testHit   bool              // and so may a test file
+	listed    bool              // go list knows of a package in it
 }
 
 // loader finds packages and gives them types.
@@ -45,6 +46,78 @@ func (l *loader) config(mode packages.LoadMode) *packages.Config {
 		BuildFlags: l.cfg.BuildFlags,
 		Fset:       token.NewFileSet(),
 	}
+}
+
+// load reads the directories that the patterns name, and gives types to the packages in them. It has go list say what the
+// patterns name only where the file system does not: that takes half as long as the rest of loading.
+func (l *loader) load() ([]*directory, []*unit, error) {
+	if dirs := l.walked(); len(dirs) > 0 {
+		units, err := l.units(dirs)
+		if err == nil && !slices.ContainsFunc(dirs, func(d *directory) bool { return d.hit && !d.listed }) {
+			return dirs, units, nil
+		}
+		*l.sink = findings{}
+	}
+	dirs, err := l.directories()
+	if err != nil {
+		return nil, nil, err
+	}
+	units, err := l.units(dirs)
+	return dirs, units, err
+}
+
+// walked returns the directories that there is something to do in, by their paths, where all patterns are paths and each of
+// them names one that may have directives. It returns none else: then go list knows what they name, or what is wrong with them.
+func (l *loader) walked() []*directory {
+	byPath := map[string]*directory{}
+	for _, pattern := range l.patterns() {
+		hit := false
+		for _, path := range l.below(pattern) {
+			d, err := byPath[path], error(nil)
+			if d == nil {
+				d, err = readDirectory(path)
+			}
+			if err != nil {
+				return nil
+			}
+			hit = hit || d.hit
+			byPath[path] = d
+		}
+		if !hit {
+			return nil
+		}
+	}
+	maps.DeleteFunc(byPath, func(_ string, d *directory) bool { return !d.hit && len(d.generated) == 0 })
+	dirs := slices.Collect(maps.Values(byPath))
+	slices.SortFunc(dirs, func(a, b *directory) int { return strings.Compare(a.path, b.path) })
+	return dirs
+}
+
+// patterns returns what names the packages.
+func (l *loader) patterns() []string {
+	if len(l.cfg.Patterns) == 0 {
+		return []string{"."}
+	}
+	return l.cfg.Patterns
+}
+
+// below returns the directories that a pattern stands for, none where it is not a path.
+func (l *loader) below(pattern string) []string {
+	path, all := strings.CutSuffix(pattern, "/...")
+	switch {
+	case strings.Contains(path, "..."):
+		return nil
+	case filepath.IsAbs(path):
+		path = filepath.Clean(path)
+	case path == "." || path == ".." || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../"):
+		path = filepath.Join(l.cfg.Dir, path)
+	default:
+		return nil
+	}
+	if all {
+		return walk(path)
+	}
+	return []string{path}
 }
 
 // directories lists the patterns and reads the Go files of the directories that they name.
@@ -95,17 +168,24 @@ func (l *loader) directories() ([]*directory, error) {
 func (l *loader) unlisted() []string {
 	var dirs []string
 	for _, root := range l.roots() {
-		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			switch {
-			case err != nil || !e.IsDir():
-				return nil
-			case path != root && skipped(path):
-				return fs.SkipDir
-			}
-			dirs = append(dirs, path)
-			return nil
-		})
+		dirs = append(dirs, walk(root)...)
 	}
+	return dirs
+}
+
+// walk returns the directories at and below root that root/... stands for.
+func walk(root string) []string {
+	var dirs []string
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !e.IsDir():
+			return nil
+		case path != root && skipped(path):
+			return fs.SkipDir
+		}
+		dirs = append(dirs, path)
+		return nil
+	})
 	return dirs
 }
 
@@ -259,6 +339,11 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	roots, err := packages.Load(cfg, patterns...)
 	if err != nil {
 		return nil, loadError(err)
+	}
+	for _, p := range roots {
+		if files := slices.Concat(p.GoFiles, p.IgnoredFiles); len(files) > 0 && byPath[filepath.Dir(files[0])] != nil {
+			byPath[filepath.Dir(files[0])].listed = true
+		}
 	}
 	imp := newImporter(cfg.Fset, roots)
 	var units []*unit

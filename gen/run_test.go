@@ -1,6 +1,7 @@
 package gen_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -60,6 +61,7 @@ func TestPatterns(t *testing.T) {
 		{"example.com/m/sub/...", "example.com/m/a", "./b"},
 		{"example.com/m/sub/far", "./a", "./b"},
 		{"./a/...", "./b", "./sub/...", "./a"},
+		{filepath.Join(dir, "a"), "./a/../b/", filepath.ToSlash(dir) + "/sub/..."},
 	}
 	for _, patterns := range ways {
 		for range 2 {
@@ -67,6 +69,50 @@ func TestPatterns(t *testing.T) {
 			if diff := gocmp.Diff(want, texts(t, dir, patterns...)); diff != "" {
 				t.Errorf("%v (-./... +got):\n%s", patterns, diff)
 			}
+		}
+	}
+}
+
+// TestPathsOfNoPackage wants what go list says of paths beside those of packages, even where there are directives below them.
+func TestPathsOfNoPackage(t *testing.T) {
+	dir := threePackages(t)
+	a, err := os.ReadFile(filepath.Join(dir, "a/a.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "other/a.go"), a)
+	write(t, filepath.Join(dir, "other/go.mod"), []byte("module example.com/other\n"))
+	write(t, filepath.Join(dir, "empty/README"), nil)
+	for pattern, want := range map[string]string{
+		"./other":     "main module (example.com/m) does not contain package example.com/m/other",
+		"./other/...": "directory prefix other does not contain main module",
+		"./empty":     "no Go files in " + filepath.Join(dir, "empty"),
+		"./missing":   "directory not found",
+		"./a/a.txt":   "directory not found",
+	} {
+		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./a", pattern}, Env: moduleEnv()})
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(r.Findings)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("Run(%q) says %s, want %s", pattern, got, want)
+		}
+	}
+}
+
+// TestRelativeDir wants the same of a directory that is given as seen from the current one.
+func TestRelativeDir(t *testing.T) {
+	dir := threePackages(t)
+	want := texts(t, dir, "./...")
+	t.Chdir(filepath.Dir(dir))
+	r, err := gen.Run(t.Context(), gen.Config{Dir: filepath.Base(dir), Patterns: []string{"./..."}, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+	if err != nil || r.Failed() || len(r.Files) != len(want) {
+		t.Fatalf("Run = %v, %v, want %d files", r, err, len(want))
+	}
+	for _, f := range r.Files {
+		if text, ok := want[slashes(dir, f.Path)]; !ok || text != string(f.Text) {
+			t.Errorf("Run makes %s:\n%s\nwant\n%s", f.Path, f.Text, text)
 		}
 	}
 }
