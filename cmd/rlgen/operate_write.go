@@ -11,7 +11,6 @@ import (
 
 	"github.com/rlgen/rlgen/cmd/rlgen/internal/live"
 	"github.com/rlgen/rlgen/ratelimit"
-	"github.com/rlgen/rlgen/ratelimit/override/redisoverride"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -384,8 +383,8 @@ func (o *operating) changeOverrides(ctx context.Context, done, do string, entrie
 	switch {
 	case c.Fault != nil:
 		o.printFault(c.Fault)
-	case c.Untold != nil:
-		fmt.Fprintf(o.stderr, "rlgen: it is done, but programs could not be told, and heed it within their interval: %s\n", strings.TrimPrefix(c.Untold.Error(), redisoverride.ErrUntold.Error()+": "))
+	case c.Untold != "":
+		fmt.Fprintf(o.stderr, "rlgen: it is done, but programs could not be told, and heed it within their interval: %s\n", c.Untold)
 	case c.Told == 0:
 		fmt.Fprintf(o.stderr, "rlgen: no program listens on %s: is it another -overrides-key? Those that do not listen heed it within their interval\n", shown(o.session.HashKey()))
 	}

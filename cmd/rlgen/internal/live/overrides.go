@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -151,8 +152,8 @@ type Change struct {
 	Entries []Changed
 	// Told is how many programs listen, as redisoverride.Change has it.
 	Told int64
-	// Untold is why none could be told; nil if they were.
-	Untold error
+	// Untold is why none could be told; empty if they were.
+	Untold string
 	// Fault is what was wrong with the hash before, and is so still.
 	Fault error
 }
@@ -181,7 +182,7 @@ func (s *Session) Change(ctx context.Context, entries []Entry, dry bool) (c Chan
 		return c, nil
 	}
 	if c.Told, err = redisoverride.Change(ctx, s.client, texts, redisoverride.WithKey(s.HashKey())); errors.Is(err, redisoverride.ErrUntold) {
-		c.Untold, err = err, nil
+		c.Untold, err = strings.TrimPrefix(err.Error(), redisoverride.ErrUntold.Error()+": "), nil
 	}
 	return c, err
 }
