@@ -82,6 +82,8 @@ var faultMatrix = []row{
 	{fault: "one shard of a Ring refuses the client, another's connections break", invariant: "misconfigured by the one; the other's breaker opens, and its errors are its own", test: "TestRefusalOfOneServer"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
 	{fault: "TLS: RESP2 and RESP3; an authority that nobody trusts, another name", invariant: "decides as without; misconfigured", test: "TestSecure"},
+	{fault: "TLS: a server that wants certificates of its clients, which is redis-server's default, and a client without", invariant: "misconfigured, by the check and by every call, never open", test: "TestClientCertificates"},
+	{fault: "Sentinels that know no master of the client's name; Sentinels that are down", invariant: "misconfigured, by the check and by every call; unavailable", test: "TestMisnamedMaster"},
 	{fault: "RESP2 and RESP3", invariant: "the same laws", test: "TestStandalone/RESP2 TestStandalone/held"},
 
 	// Cluster, Sentinel, replication

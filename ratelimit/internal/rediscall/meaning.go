@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -107,8 +108,12 @@ const (
 
 	reidentify = "mend the Redis client's user name and password"
 
-	database  = "give the Redis client the number of a database that the server has: CONFIG GET databases says how many there are"
-	foreign   = "what listens at the Redis client's address is not Redis: mend the address"
+	database = "give the Redis client the number of a database that the server has: CONFIG GET databases says how many there are"
+	foreign  = "what listens at the Redis client's address is not Redis: mend the address"
+	certify  = "the Redis server ends the client's TLS: where it wants to know its clients (tls-auth-clients), give the client's TLSConfig a certificate that the server trusts, " +
+		"or tell the server to want none; else mend what the error names"
+	misnamed = "the Sentinels know no master of the name that the client asks for: mend its MasterName, which is what \"sentinel monitor\" calls the master"
+
 	plaintext = "what listens at the Redis client's address does not speak TLS: leave out the client's TLSConfig, or write redis:// for rediss:// in its URL, " +
 		"or give it the server's TLS port"
 )
@@ -116,6 +121,9 @@ const (
 // inspect says what err means to who has asked. With sent, the command may have reached the server; without, err is of the first words on a new connection,
 // or of what comes before them.
 func inspect(err error, sent bool, by asker) meaning {
+	if knowsNoMaster(err) {
+		return meaning{store.Misconfigured, giveUp, misnamed}
+	}
 	if reply := redis.Error(nil); errors.As(err, &reply) {
 		return inspectReply(reply.Error(), sent, by)
 	}
@@ -131,6 +139,9 @@ func inspect(err error, sent bool, by asker) meaning {
 	if record := (tls.RecordHeaderError{}); errors.As(err, &record) {
 		return meaning{store.Misconfigured, giveUp, plaintext}
 	}
+	if endsTLS(err) {
+		return meaning{store.Misconfigured, giveUp, certify}
+	}
 	// A failed dial is not tried again: the client itself has redialled, and a dead server answers no sooner.
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed) {
 		return meaning{store.Unavailable, giveUp, ""}
@@ -142,6 +153,45 @@ func inspect(err error, sent bool, by asker) meaning {
 		return meaning{store.Unavailable, giveUp, ""}
 	}
 	return meaning{store.Unavailable, again, ""} // a new connection broke before it carried the command
+}
+
+// knowsNoMaster says whether most of the Sentinels that a client has asked for its master have answered that they know none. One may have been added a moment ago.
+func knowsNoMaster(err error) bool {
+	if !strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable") {
+		return false
+	}
+	none, asked := 0, 0
+	for _, answer := range leaves(err) {
+		if asked++; errors.Is(answer, redis.Nil) {
+			none++
+		}
+	}
+	return 2*none > asked
+}
+
+// leaves are the errors that err has been made of.
+func leaves(err error) []error {
+	switch of := err.(type) {
+	case interface{ Unwrap() []error }:
+		var all []error
+		for _, one := range of.Unwrap() {
+			all = append(all, leaves(one)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		if inner := of.Unwrap(); inner != nil {
+			return leaves(inner)
+		}
+	}
+	return []error{err}
+}
+
+// endsTLS says whether the other side has ended TLS with an alert that somebody must mend. Of the others, one that has a fault of its own for instance, a new connection may
+// know better.
+func endsTLS(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Op == "remote error" && op.Err != nil &&
+		!slices.Contains([]string{"tls: internal error", "tls: user canceled", "tls: close notify"}, op.Err.Error())
 }
 
 // isForeign says whether err is that of a client to which something else than Redis has answered, by what stands where the reply to HELLO is expected,

@@ -21,6 +21,18 @@ type reply string
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
+// alert is the error of a connection that the other side has ended with one of TLS's.
+func alert(text string) error {
+	return &net.OpError{Op: "remote error", Err: errors.New("tls: " + text)}
+}
+
+// sentinels is the error of a client whose Sentinels have answered so.
+func sentinels(answers ...error) error {
+	return fmt.Errorf("redis: all sentinels specified in configuration are unreachable: %w", errors.Join(answers...))
+}
+
+var refusedDial = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
 func TestInspect(t *testing.T) {
 	for _, test := range []struct {
 		err      error
@@ -69,6 +81,14 @@ func TestInspect(t *testing.T) {
 		{errors.New(`redis: invalid reply: "J\x00\x00\x00\n"`), true, store.Indeterminate, giveUp},
 		{errors.New(`redis: can't parse array/set/push reply: "x"`), true, store.Indeterminate, giveUp},
 		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false, store.Misconfigured, giveUp},
+		{alert("certificate required"), false, store.Misconfigured, giveUp},
+		{alert("handshake failure"), true, store.Misconfigured, giveUp},
+		{alert("internal error"), false, store.Unavailable, again},
+		{sentinels(redis.Nil, redis.Nil, redis.Nil), false, store.Misconfigured, giveUp},
+		{sentinels(redis.Nil, redis.Nil, refusedDial), false, store.Misconfigured, giveUp},
+		{sentinels(redis.Nil, refusedDial, refusedDial), false, store.Unavailable, giveUp},
+		{sentinels(refusedDial, refusedDial, refusedDial), false, store.Unavailable, giveUp},
+		{sentinels(redis.Nil, refusedDial), false, store.Unavailable, giveUp},
 		{redis.ErrPoolTimeout, false, store.Unavailable, again},
 		{redis.ErrClosed, false, store.Unavailable, giveUp},
 		{fmt.Errorf("wrapped: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), true, store.Unavailable, giveUp},

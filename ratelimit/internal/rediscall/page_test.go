@@ -72,6 +72,8 @@ func TestOperationsBreaks(t *testing.T) {
 		{"the client has no connection free", redis.ErrPoolTimeout, false, "raise pool_size"},
 		{"the client is closed", redis.ErrClosed, false, "close it after the last call"},
 		{"the server's certificate is not trusted", &tls.CertificateVerificationError{Err: errors.New("unknown authority")}, false, ""},
+		{"the server ends TLS, for it wants a certificate of the client for instance", alert("certificate required"), false, ""},
+		{"the Sentinels know no master of that name", sentinels(redis.Nil), false, ""},
 		{"the server does not speak TLS, and the client does", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false, ""},
 		{"what answers is not Redis: HTTP, SSH, memcached", errors.New("redis: can't parse map reply: \"HTTP/1.1 400 Bad Request\""), true, ""},
 		{"a connection breaks before the script is written", io.EOF, false, "nothing, unless it goes on"},
