@@ -60,6 +60,8 @@ type Limiter struct {
 
 	policies []*rules.Policy // that are prepared
 	refused  string          // why overrides were last refused; empty once they are not
+	news     []func()        // what is to be told of overrides once mu is unlocked, in its order
+	telling  bool            // that somebody does
 }
 
 // New returns a limiter that decides by s.
@@ -172,7 +174,7 @@ type keyOfPlan struct{ template, plan string }
 // register takes note of the names that p's keys are made of.
 func (l *Limiter) register(p *rules.Policy) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if other, ok := l.types[p.Type]; ok && other != p.Package {
 		return fmt.Errorf("two types are called %s, in %s and in %s, and would share their counts: rename one of them or its package",
 			p.Type, other, p.Package)

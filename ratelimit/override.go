@@ -12,7 +12,8 @@ import (
 // ReloadObserver is an [Observer] that is also told when overrides are read anew.
 type ReloadObserver interface {
 	Observer
-	// Reloaded is told of each time that other overrides come into force, and of each that they cannot: err is why.
+	// Reloaded is told of each time that other overrides come into force, and of each that they cannot: err is why. It is told of one after the other, and may
+	// ask the limiter.
 	Reloaded(ctx context.Context, err error)
 }
 
@@ -41,7 +42,7 @@ type overriddenGuard struct {
 // The log has a line of it, and observers that are a [ReloadObserver] are told.
 func (l *Limiter) Override(ctx context.Context, layers ...[]rules.Override) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	o, err := l.resolve(l.policies, layers)
 	if err != nil {
 		err = fmt.Errorf("ratelimit: overrides: %w", err)
@@ -50,28 +51,53 @@ func (l *Limiter) Override(ctx context.Context, layers ...[]rules.Override) erro
 	}
 	l.overrides.Store(o)
 	l.refused = ""
-	l.log.InfoContext(ctx, "rate limit overrides are in force", "limits", o.limits())
-	if names := o.numbered(l.policies); l.computes != nil && len(names) > 0 {
-		l.log.WarnContext(ctx, "rate limit overrides have numbers, in place of which those hold that the program computes for a caller", "limits", strings.Join(names, " "))
-	}
-	l.tellReload(ctx, nil)
+	names := o.numbered(l.policies)
+	l.news = append(l.news, func() {
+		l.log.InfoContext(ctx, "rate limit overrides are in force", "limits", o.limits())
+		if l.computes != nil && len(names) > 0 {
+			l.log.WarnContext(ctx, "rate limit overrides have numbers, in place of which those hold that the program computes for a caller", "limits", strings.Join(names, " "))
+		}
+		l.tellReload(ctx, nil)
+	})
 	return nil
+}
+
+// unlock unlocks l.mu, and tells without it what there is to tell, in the order in which it came to be: whoever is told may ask the limiter, and make it tell more.
+func (l *Limiter) unlock() {
+	defer l.mu.Unlock()
+	if l.telling {
+		return // it is told by whoever does that
+	}
+	l.telling = true
+	defer func() { l.telling = false }()
+	for len(l.news) > 0 {
+		tell := l.news[0]
+		l.news = l.news[1:]
+		func() {
+			l.mu.Unlock()
+			defer l.mu.Lock()
+			tell()
+		}()
+	}
 }
 
 // KeepOverrides says that overrides could not be read because of err, and that those which are in force stay so: it logs that, once while err
 // says the same, and tells observers that are a [ReloadObserver]. It is for whoever reads them for [Limiter.Override].
 func (l *Limiter) KeepOverrides(ctx context.Context, err error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.keep(ctx, err)
 }
 
 func (l *Limiter) keep(ctx context.Context, err error) {
-	if text := err.Error(); text != l.refused {
-		l.refused = text
-		l.log.ErrorContext(ctx, "rate limit overrides cannot be used; those before them stay in force", "error", err)
-	}
-	l.tellReload(ctx, err)
+	first := err.Error() != l.refused
+	l.refused = err.Error()
+	l.news = append(l.news, func() {
+		if first {
+			l.log.ErrorContext(ctx, "rate limit overrides cannot be used; those before them stay in force", "error", err)
+		}
+		l.tellReload(ctx, err)
+	})
 }
 
 func (l *Limiter) tellReload(ctx context.Context, err error) {
