@@ -29,6 +29,7 @@ import (
 	"os"
 
 	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
 
 	"github.com/rlgen/rlgen/examples/shop/accounts"
 	"github.com/rlgen/rlgen/examples/shop/orders"
@@ -53,7 +54,30 @@ func main() {
 	flag.StringVar(&c.overrides, "overrides", "", "`file` whose limits hold in place of the directives'")
 	flag.StringVar(&c.proxies, "proxies", "", "`networks` of the proxies before the shop, such as 10.0.0.0/8,fd00::/8")
 	flag.Parse()
-	fx.New(fx.NopLogger, fx.Supply(slog.Default(), c), counts(c.redisURL), shop(c)).Run()
+	app := fx.New(fx.WithLogger(failures), fx.Supply(slog.Default(), c), counts(c.redisURL), shop(c))
+	app.Run() // which exits with 1 where it cannot start
+}
+
+// failures has fx log why the program cannot start or stop, and nothing else.
+func failures(log *slog.Logger) fxevent.Logger {
+	return &failureLog{log}
+}
+
+type failureLog struct{ log *slog.Logger }
+
+func (l *failureLog) LogEvent(event fxevent.Event) {
+	switch e := event.(type) {
+	case *fxevent.Started:
+		l.say("the shop cannot start", e.Err)
+	case *fxevent.Stopped:
+		l.say("the shop cannot stop as it should", e.Err)
+	}
+}
+
+func (l *failureLog) say(what string, err error) {
+	if err != nil {
+		l.log.Error(what, "error", err)
+	}
 }
 
 // shop is the program without what a test has otherwise: the log, the config, and where it counts.

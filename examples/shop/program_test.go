@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,6 +59,36 @@ func run(t *testing.T, path, redisURL string) *program {
 		t.Fatalf("%v:\n%s", err, p.log)
 	}
 	return p
+}
+
+// A shop that cannot start says why, and exits with 1; and never says a password.
+func TestCannotStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the shop, which takes a while")
+	}
+	path := build(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for want, with := range map[string][]string{
+		"REDIS_URL: ":            {"bogus://:hunter2@x"},
+		"-proxies: ":             {"", "-proxies", "nonsense"},
+		"address already in use": {"", "-addr", taken.Addr().String()},
+	} {
+		args := append([]string{"-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", ""}, with[1:]...)
+		cmd := exec.CommandContext(t.Context(), path, args...)
+		cmd.Env = append(os.Environ(), "REDIS_URL="+with[0])
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("the shop with %q ended with %v, want 1", with, err)
+		}
+		if text := string(out); !strings.Contains(text, want) || strings.Contains(text, "hunter2") {
+			t.Errorf("the shop with %q says\n%s\nwant why it cannot start: %s", with, text, want)
+		}
+	}
 }
 
 var servesAt = regexp.MustCompile(`url=(http://\S+)`)
