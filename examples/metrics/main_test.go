@@ -162,6 +162,24 @@ func TestDashboardAsksForWhatIsOnThePage(t *testing.T) {
 	}
 }
 
+// What shadows would deny is no denial: whoever asks for denials says whose.
+func TestDashboardTellsShadowsApart(t *testing.T) {
+	asked := map[string]bool{}
+	for _, expr := range dashboard(t) {
+		for _, clause := range regexp.MustCompile(`rate_limiting_requests_total\{[^}]*rejected[^}]*\}`).FindAllString(expr, -1) {
+			mode := regexp.MustCompile(`rate_limiting_mode="(enforce|shadow)"`).FindStringSubmatch(clause)
+			if mode == nil {
+				t.Errorf("%s asks for denials of shadows and of others at once, want one rate_limiting_mode", expr)
+				continue
+			}
+			asked[mode[1]] = true
+		}
+	}
+	if !asked["enforce"] || !asked["shadow"] {
+		t.Errorf("the dashboard asks for denials of the modes %v, want enforce and shadow", asked)
+	}
+}
+
 // dashboard returns the expressions of the dashboard's panels.
 func dashboard(t *testing.T) []string {
 	t.Helper()
