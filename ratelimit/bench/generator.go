@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,8 +46,9 @@ func environment() []string {
 	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
 }
 
+// generate does what rlgen ./... does.
 func generate(dir string) error {
-	r, err := gen.Run(context.Background(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: environment()})
+	r, err := gen.Run(context.Background(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: environment(), DI: gen.DI{Fx: true}})
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,12 @@ func generate(dir string) error {
 
 // load loads the packages with their syntax and types, as any tool that looks at them has to.
 func load(dir string) error {
-	_, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: dir, Env: environment()}, "./...")
+	roots, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: dir, Env: environment()}, "./...")
+	for _, p := range roots {
+		for _, fault := range p.Errors {
+			err = errors.Join(err, fault)
+		}
+	}
 	return err
 }
 
