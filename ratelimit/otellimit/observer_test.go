@@ -54,6 +54,11 @@ func shadow(l rules.Limit) rules.Limit {
 	return l
 }
 
+func onPlan(l rules.Limit, plan string) rules.Limit {
+	l.Plan = plan
+	return l
+}
+
 func policy(limits ...rules.Limit) *rules.Policy {
 	return &rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: limits}
 }
@@ -101,6 +106,20 @@ func TestMetrics(t *testing.T) {
 			requests error.type=no_identity policy=Create/user result=error = 2
 			requests error.type=no_identity policy=Create/ip result=error = 2
 			check.duration result=error = 2 times`,
+		},
+		{
+			"no identity of one plan", working, []rules.Limit{onPlan(user, "free"), onPlan(user, "pro")}, 1, ratelimit.WithPlan(context.Background(), "free"), nil, `
+			requests error.type=no_identity policy=Create/user/free result=error = 1
+			check.duration result=error = 1 times`,
+		},
+		{
+			"a shadow of calls that another limit denies", working, []rules.Limit{user, shadow(ip)}, 4, alice(), nil, `
+			requests mode=enforce policy=Create result=acquired source=store = 2
+			requests mode=enforce policy=Create result=rejected source=store = 2
+			requests mode=shadow policy=Create/ip/shadow result=acquired source=store = 3
+			requests mode=shadow policy=Create/ip/shadow result=rejected source=store = 1
+			check.duration result=acquired = 2 times
+			check.duration result=rejected = 2 times`,
 		},
 		{
 			"a cost that cannot be met", working, []rules.Limit{user, ip}, 1, alice(), tooMuch, `
