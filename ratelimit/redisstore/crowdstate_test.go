@@ -17,9 +17,9 @@ import (
 func TestCrowdOfARefusingServer(t *testing.T) {
 	for name, state := range map[string]struct {
 		refuse, mend []any
-		attempts     int32
+		most         int32 // scripts of a crowd, whom the first of them tells all
 	}{
-		"NOREPLICAS": {words("config set min-replicas-to-write 1"), words("config set min-replicas-to-write 0"), 4},
+		"NOREPLICAS": {words("config set min-replicas-to-write 1"), words("config set min-replicas-to-write 0"), 17},
 		"OOM":        {words("config set maxmemory 1 maxmemory-policy noeviction"), words("config set maxmemory 0"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestCrowdOfARefusingServer(t *testing.T) {
 				for _, told := range told {
 					refused(t, <-told)
 				}
-				if n := c.gate.scripts.Load() - before; n != state.attempts-1 { // the first is at the gate
-					t.Errorf("the callers took %d scripts, want %d", n+1, state.attempts)
+				if n := c.gate.scripts.Load() - before; n > state.most-1 { // the first is at the gate
+					t.Errorf("the callers took %d scripts, want %d at most", n+1, state.most)
 				}
 				mended(t, c)
 			})

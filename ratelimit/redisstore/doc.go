@@ -33,9 +33,12 @@
 // # Failing
 //
 // A call returns within its budget ([WithBudget]), whatever the timeouts of the client are. A script is sent again
-// only where the server surely has not executed it. Where the answer is lost, the call fails as
+// only where the server surely has not executed it: after 2 ms, and then after waits of up to 100 ms that double, for as long as there is time for an answer within the budget, and
+// for half a second at most. Where the answer is lost, the call fails as
 // [store.Indeterminate], and may be charged without having been made: the count errs on the safe side only. The client's hooks are to
-// hand a script on once: one that sends it again after an error has it charged twice where the server had executed it.
+// hand a script on once: one that sends it again after an error has it charged twice where the server had executed it. One that looks at a command's
+// arguments, as tracing does that records them, makes it one that may have been sent: where it was not, for want of a connection for instance, the call is
+// indeterminate, and may yet be charged, and is not sent again. And it sees callers' ids, which are in keys.
 // Errors that somebody must mend are [store.Misconfigured] and say how.
 //
 // go-redis dials a server that is down five times, 100 ms apart, before it says so, and calls wait for their budget
@@ -65,6 +68,10 @@
 // and a client of another database than 0 +select.
 //
 // # Servers
+//
+// All keys that a client does not tell apart by slots, or by shards, are to be at one server, whatever is in between: the script counts callers that share it under keys of which the
+// server sees the first alone where a proxy shares keys out, such as Envoy's redis_proxy and twemproxy with several servers, and admits up to as many times the limit as
+// there are servers. Behind such a proxy set [WithBatching](1), and give each method one limit, or leave the proxy out.
 //
 // Use a server that evicts nothing (maxmemory-policy noeviction): a key that is evicted is a fresh quota. After a
 // failover to a replica that lacks the last writes, up to as many calls more may pass in one window as were lost.

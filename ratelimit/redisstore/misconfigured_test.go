@@ -38,6 +38,12 @@ func refused(t *testing.T, s *redisstore.Store, key, want string) {
 	}
 }
 
+// TestRefusalRepeatsNoKey holds that what a server repeats of a command that it does not know, which is its words, keys and ids among them, is not said on.
+func TestRefusalRepeatsNoKey(t *testing.T) {
+	server := redistest.Start(t, "--rename-command", "EVALSHA", "")
+	refused(t, newStore(t, server.Client(t)), "alice@example.com", "ERR unknown command 'evalsha': ")
+}
+
 func TestWrongType(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s, p := newStore(t, client), redistest.Prefix(t)

@@ -32,9 +32,9 @@ func NewScript(text string) Script {
 }
 
 const (
-	attempts  = 4                      // sendings of a call that the server did not execute
-	firstWait = 2 * time.Millisecond   // before the second of them; doubled before each further one
-	mostWait  = 100 * time.Millisecond // between those of a call that may be repeated, which go on while there is time
+	firstWait = 2 * time.Millisecond   // before the second sending of a call that the server did not execute; doubled before each further one
+	mostWait  = 100 * time.Millisecond // between two of them
+	insist    = 500 * time.Millisecond // for which a call is sent again that may not be repeated, if its context lasts so long: who has refused it for longer will for a while
 )
 
 // Call is one run of a script that answers with integers. It is run once.
@@ -123,8 +123,10 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 
 func (c *Call) send(ctx context.Context) ([]int64, error) {
 	c.how = c.Script.Evalsha
-	for attempt, wait := 1, firstWait; ; attempt++ {
+	end := c.end(ctx)
+	for wait := firstWait; ; {
 		c.renew()
+		sent := time.Now()
 		if c.how[0] != nil {
 			copy(c.Words, c.how[:])
 		}
@@ -139,18 +141,28 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 			c.how = c.Script.Eval
 			continue
 		}
-		if attempt == attempts && !c.MayRepeat || !c.mayGoAgain(m, err) {
+		pause := wait/2 + rand.N(wait)
+		if !c.mayGoAgain(m, err) || !c.MayRepeat && time.Now().Add(pause+time.Since(sent)).After(end) {
 			return nil, c.fail(m, err)
 		}
 		if m.class == store.Indeterminate {
 			c.repeated.Store(true)
 		}
 		c.renew()
-		if !sleep(ctx, wait/2+rand.N(wait)) {
+		if !sleep(ctx, pause) {
 			return nil, c.fail(m, err)
 		}
 		wait = min(2*wait, mostWait)
 	}
+}
+
+// end is when a further sending is to be answered, at the latest, of a call that may not be repeated.
+func (c *Call) end(ctx context.Context) time.Time {
+	end := time.Now().Add(insist)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		return deadline
+	}
+	return end
 }
 
 // renew makes ready for a further sending of a call that the server has not executed, or may execute again.
@@ -210,6 +222,7 @@ func Refused(err error) bool { return inspect(err, true, single).class == store.
 
 // Fail is err as a [store.Error] of a package's, with what to do about it, if anything.
 func Fail(pkg string, class store.Class, err error, mend string) error {
+	err = discreet(err)
 	if mend != "" {
 		err = fmt.Errorf("%s: %w: %s", pkg, err, mend)
 	} else {
