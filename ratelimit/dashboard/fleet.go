@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -302,8 +304,8 @@ func (f *fleet) adopt(salt *redis.StringCmd, ids *ids) {
 	}
 }
 
-// maxField is how long the name of a count is at most.
-const maxField = 512
+// maxField is how long the name of a count is at most, in bytes: more than any lane is called, whose name is of words in a program.
+const maxField = 4096
 
 // record lists a change for all.
 func (f *fleet) record(ctx context.Context, c change) error {
@@ -341,7 +343,7 @@ func (f *fleet) note(second int64, fields map[string]string) {
 	}
 }
 
-// presences are the instances that are there.
+// presences are the instances that are there, by their names.
 func (f *fleet) presences(members []redis.Z, now time.Time) []presence {
 	var all []presence
 	at := make(map[string]int)
@@ -362,6 +364,7 @@ func (f *fleet) presences(members []redis.Z, now time.Time) []presence {
 		at[p.ID] = len(all)
 		all = append(all, p)
 	}
+	slices.SortFunc(all, func(a, b presence) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	return all
 }
 

@@ -62,12 +62,14 @@ func (d *Dashboard) cause() string {
 	return ": " + cut(t.text, 300)
 }
 
-// cut is the beginning of a text.
+// cut is a text, or the first n characters of a longer one.
 func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
+	for i := range text {
+		if n--; n < 0 {
+			return text[:i] + "…"
+		}
 	}
-	return fmt.Sprintf("%.*s…", n, text)
+	return text
 }
 
 // fleetView says whose counts are shown, and why.

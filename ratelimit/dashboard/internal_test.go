@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
 
@@ -299,5 +302,76 @@ func TestHealth(t *testing.T) {
 				t.Errorf("healthOf = %+v, want state %q and breaker %q", v, test.state, test.breaker)
 			}
 		})
+	}
+}
+
+// The page says of a limit whose it is and what it does while Redis cannot decide.
+func TestPlanAndOnFailAreShown(t *testing.T) {
+	limiter, err := ratelimit.New(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &rules.Policy{Package: "example.com/shop/orders", Type: "orders.Orders", Method: "Find"}
+	for _, line := range []string{"user 60,1m", "user 600,1m plan=pro onfail=closed"} {
+		d, err := rules.Parse(rules.Namespace + line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Limits = append(p.Limits, d.Limit)
+	}
+	limiter.Guard(p)
+	var got [][2]string
+	for _, l := range new(Dashboard).limitsOf(limiter.Survey()) {
+		got = append(got, [2]string{l.Plan, l.OnFail})
+	}
+	if want := [][2]string{{"", "local"}, {"pro", "closed"}}; !slices.Equal(got, want) {
+		t.Errorf("plans and onfail are %q, want %q", got, want)
+	}
+}
+
+// Of those who were denied in a minute, Redis has the 200 who were denied most, and of bans the 200 that last longest, however many there are.
+func TestLedgerIsBounded(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	k := keysOf(redistest.Prefix(t))
+	minute := k.minute(time.Now().Unix() / 60)
+	e := newEntries(k)
+	for n := range int64(250) {
+		e.put(minute, "rank", fmt.Sprint(n), n+1)
+		e.put(k.bans(), "ban", fmt.Sprint(n), time.Hour.Milliseconds()+n*1000)
+	}
+	e.keep()
+	if _, err := e.write(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{minute, k.bans()} {
+		members, err := client.ZRange(t.Context(), key, 0, -1).Result()
+		if err != nil || len(members) != 200 || members[0] != "50" || members[199] != "249" {
+			t.Errorf("%s has %d members, %v, want the 200 from 50 to 249", key, len(members), err)
+		}
+	}
+}
+
+// Instances stand on the page by their names, in whichever order Redis has heard of them.
+func TestInstancesStandByName(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	var heard []redis.Z
+	for i, text := range []string{`{"id":"3","name":"shop-2"}`, `{"id":"1","name":"shop-1"}`, `{"id":"2","name":"shop-2"}`, "{", `{"id":"1","name":"shop-1","rules":"ab"}`} {
+		heard = append(heard, redis.Z{Member: text, Score: float64(now.UnixMilli() + int64(i))})
+	}
+	var got []string
+	for _, p := range newFleet(nil, "shop", NewObserver()).presences(heard, now) {
+		got = append(got, p.Name+" "+p.ID+" "+p.Rules)
+	}
+	if want := []string{"shop-1 1 ab", "shop-2 2 ", "shop-2 3 "}; !slices.Equal(got, want) {
+		t.Errorf("the instances are %q, want %q", got, want)
+	}
+}
+
+// A text that is cut is cut between its characters, and no shorter than said.
+func TestCut(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc…", "äöü": "äöü", "😀😀😀😀": "😀😀😀…", "a\xffbc": "a\xffb…"} {
+		if got := cut(text, 3); got != want {
+			t.Errorf("cut(%q, 3) = %q, want %q", text, got, want)
+		}
 	}
 }
