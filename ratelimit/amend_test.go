@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
 
@@ -63,6 +66,21 @@ func TestBanOfFailures(t *testing.T) {
 				t.Errorf("once they have ended: %v, want a ban: %v", err, test.wants)
 			}
 		})
+	}
+}
+
+// What this process has counted by itself is forgotten with the rest, though the store cannot be asked.
+func TestResetOfWhatIsCountedHere(t *testing.T) {
+	l := ratelimittest.Failing(store.Unavailable, ratelimit.WithLocal(memstore.New()), ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+	guard := l.Guard(create(limits(t, "user 1,1h")...))
+	if got := passes(t, guard, as("alice")); got != 1 {
+		t.Fatalf("%d calls passed, want 1", got)
+	}
+	if err := guard.Reset(context.Background(), ratelimit.ID{Kind: rules.User, Text: "alice"}); !errors.Is(err, ratelimit.ErrUnavailable) {
+		t.Errorf("Reset = %v, want that the store is unavailable", err)
+	}
+	if got := passes(t, guard, as("alice")); got != 1 {
+		t.Errorf("%d calls passed once what was counted here is reset, want 1", got)
 	}
 }
 

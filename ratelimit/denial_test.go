@@ -161,6 +161,21 @@ func TestDenialsTellCallersApartByAHash(t *testing.T) {
 	}
 }
 
+// Who does not have the secret cannot tell whose hash a caller's is.
+func TestDenialsHashCallersByTheSecret(t *testing.T) {
+	callers := map[string]bool{}
+	for _, secret := range []string{"a secret of 24 characters", "another of 24 characters!"} {
+		var log bytes.Buffer
+		observer := ratelimit.LogDenials(logTo(&log), ratelimit.WithDenialCallers([]byte(secret)), ratelimit.WithDenialInterval(0))
+		take(denyAll(ratelimit.WithObserver(observer)).Guard(method("Create", rules.User)), alice())
+		_, caller, _ := strings.Cut(log.String(), " caller=")
+		callers[caller] = true
+	}
+	if len(callers) != 2 {
+		t.Errorf("two secrets make the same of one caller: %v", callers)
+	}
+}
+
 func method(name string, kind rules.Kind) *rules.Policy {
 	p := create(rules.Limit{Kind: kind, Rules: per(1, time.Minute)})
 	p.Method = name

@@ -184,6 +184,24 @@ func TestShadowOfWhatIsHeld(t *testing.T) {
 	}
 }
 
+// A shadow's hold is not asked by calls that another limit denies, which hold nothing and let go of nothing.
+func TestShadowHoldsNothingForDeniedCalls(t *testing.T) {
+	l := limiter(t, memstore.New(), ratelimit.WithLocks(lock.NewMemory()))
+	r := &recorder{}
+	guard := l.Guard(create(limits(t, "user 1,1h", "concurrency 1 mode=shadow")...))
+	ctx := ratelimit.Watch(alice(), r)
+	for range 3 {
+		if _, permit, err := guard.Hold(ctx); err == nil {
+			permit.Done(nil)
+		}
+	}
+	for i, want := range []string{"+Create [+Create/concurrency/shadow]", "-Create", "-Create"} {
+		if got := told(&r.decisions[i]); got != want {
+			t.Errorf("decision %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
 // A shadow of a lock denies none that the lock would not: calls within a call nest, those beside it do not, and it ends none of their contexts.
 func TestShadowLocksNest(t *testing.T) {
 	l := limiter(t, memstore.New(), ratelimit.WithLocks(lock.NewMemory()))

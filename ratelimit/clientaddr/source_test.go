@@ -43,6 +43,7 @@ func TestFind(t *testing.T) {
 		{"a peer that is no proxy is the client", proxies, "203.0.113.7", []string{"198.51.100.1"}, "203.0.113.7"},
 		{"a proxy's word counts", proxies, "10.0.0.1", []string{"198.51.100.1"}, "198.51.100.1"},
 		{"a proxy in IPv4 in IPv6 is one", proxies, "::ffff:10.0.0.1", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"proxies whose network is written in IPv4 in IPv6", clientaddr.XFFTrustedCIDRs(netip.MustParsePrefix("::ffff:10.0.0.0/104")), "10.0.0.1", []string{"198.51.100.1, 10.9.9.9"}, "198.51.100.1"},
 		{"what the client wrote stands before and does not count", proxies, "10.0.0.1", []string{"1.1.1.1, 2.2.2.2, 198.51.100.1"}, "198.51.100.1"},
 		{"nor in lines of its own", proxies, "10.0.0.1", []string{"1.1.1.1", "2.2.2.2,198.51.100.1"}, "198.51.100.1"},
 		{"proxies behind one another", proxies, "10.0.0.1", []string{"1.1.1.1, 198.51.100.1, 10.2.0.1, 2001:db8:ffff::2"}, "198.51.100.1"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -355,6 +356,23 @@ func TestHalfOfAFile(t *testing.T) {
 	if got := s.counts(t); got != [2]int64{3_000_000, 3_000_000} {
 		t.Errorf("counts %d, want 3000000", got)
 	}
+}
+
+// A file is read once it has stayed as it is for a moment: half of one is none, though it would be valid.
+func TestFileThatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits.yaml")
+		write(t, path, "limits:\n  Create/user: 2,1h\n")
+		go func() {
+			time.Sleep(20 * time.Millisecond)
+			write(t, path, "limits:\n  Create/user: 2,1h\n  Create/global: 3,1h\n")
+		}()
+		overrides, _, err := override.File(path).Read(t.Context(), "")
+		if err != nil || len(overrides) != 2 {
+			t.Errorf("Read of a file that is being written = %v, %v, want all of it", overrides, err)
+		}
+		synctest.Wait()
+	})
 }
 
 // Run ends with its context, and leaves nothing behind.

@@ -106,6 +106,7 @@ func TestWhatIsAnswered(t *testing.T) {
 			asked: one(request("k", 1, hour(5), hour(9))), detail: true},
 		{name: "detail of another limit", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))),
 			asked: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))}, detail: true},
+		{name: "a denial that counts towards a ban", taken: one(banning("k", 5)), denied: one(banning("k", 1)), asked: one(banning("k", 1))},
 		{name: "a queue", taken: one(queue("k")), denied: one(queue("k")), asked: one(queue("k"))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -129,6 +130,13 @@ func TestWhatIsAnswered(t *testing.T) {
 }
 
 func one(req store.Request) []store.Request { return []store.Request{req} }
+
+// banning is a request whose third denial bans.
+func banning(key string, cost int64) store.Request {
+	req := request(key, cost, rules.Rule{Count: 5, Window: time.Hour})
+	req.Ban, req.After = time.Hour, 3
+	return req
+}
 
 func queue(key string) store.Request {
 	return store.Request{Key: key, Algorithm: rules.LeakyBucket, Queue: true, Cost: 1, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}}
