@@ -346,8 +346,10 @@ func (o *operating) setOverrides(ctx context.Context, words []string) (int, erro
 		text = append(text, word)
 		entries[len(entries)-1].Text = strings.Join(text, " ")
 	}
-	if last := entries[len(entries)-1]; last.Text == "" {
-		return exitUsage, argument("found %q without a text, want one behind each name: rlgen override set Create/user 20,1s Create/ip off", last.Name)
+	for _, e := range entries {
+		if strings.TrimSpace(e.Text) == "" {
+			return exitUsage, argument("found %q without a text, want one behind each name: rlgen override set Create/user 20,1s Create/ip off", e.Name)
+		}
 	}
 	return o.changeOverrides(ctx, "set", "set", entries)
 }
