@@ -1,0 +1,24 @@
+package memstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// A bucket that gains several tokens in a microsecond has no more than its burst where it has been full for a part of one.
+func TestBucketIsFullWithinAMicrosecond(t *testing.T) {
+	rule := rules.Rule{Count: 3000, Window: time.Millisecond}
+	req := &store.Request{Algorithm: rules.TokenBucket, Rules: []rules.Rule{rule}, Cost: 1}
+	var b bucket
+	if full := b.charge(0, req, admission{cost: 1}); full != 1 {
+		t.Fatalf("full again at %d, want a µs after the charge of a token that is back in a third of one", full)
+	}
+	for _, now := range []int64{1, 2} {
+		if left, reset := b.describe(now, req, rule); left != rule.Count || reset != 0 {
+			t.Errorf("after %d µs %d remaining, reset after %v, want all %d, and nothing to reset", now, left, reset, rule.Count)
+		}
+	}
+}
