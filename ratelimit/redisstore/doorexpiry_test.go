@@ -61,6 +61,16 @@ func TestDoorExpires(t *testing.T) {
 	}
 	wantTTL("banned", ban)
 
+	// At the very instant at which a ban ends, what has brought it is forgotten.
+	clock.Move(ban)
+	take(t, s, req)
+	if out := deny(); out.Rules[0].Banned != 0 {
+		t.Errorf("denied as a ban ends: %+v, want no ban", out)
+	}
+	if out := deny(); out.Rules[0].Banned != ban {
+		t.Errorf("denied twice since: %+v, want a ban of %v", out, ban)
+	}
+
 	peek := req
 	peek.Cost = 0
 	if out := take(t, s, peek); !out.Allowed || out.Rules[0].RetryAfter != 0 {

@@ -26,7 +26,7 @@ type Cluster struct {
 // names its keys by [Prefix].
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	return shared.cluster.get(t, func() (*Cluster, error) { return startCluster(startShared) })
+	return shared.cluster.get(t, startCalm)
 }
 
 // StartCluster starts a cluster that only this test uses, and stops it when the test ends.
@@ -60,6 +60,22 @@ func (c *Cluster) Client(t testing.TB, opts ...func(*redis.ClusterOptions)) *red
 	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// startCalm starts a cluster for all tests, in which no node is taken for dead that a busy machine has stopped for some seconds.
+func startCalm() (*Cluster, error) {
+	c, err := startCluster(startShared)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range c.nodes() {
+		client := redis.NewClient(&redis.Options{Addr: n.Addr()})
+		defer client.Close()
+		if err := client.ConfigSet(context.Background(), "cluster-node-timeout", "60000").Err(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 func startCluster(start starter) (*Cluster, error) {
