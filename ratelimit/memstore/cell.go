@@ -26,7 +26,7 @@ type Cells struct {
 }
 
 // Take decides one call as [Store.Take] does: request i counts in cells[i], each of which is another. Keys matter to limits with bans only. The requests
-// must be valid, as [store.Validate] has it.
+// must be valid, as [store.Validate] has it; fewer cells than requests, or a nil one, are a bug that panics.
 func (s *Cells) Take(now time.Time, requests []store.Request, cells []*Cell, detail bool, out *store.Outcome) {
 	s.find(now.UnixMicro(), requests, cells).decide(now.UnixMicro(), detail, math.MaxInt, out)
 	if out.Allowed {
