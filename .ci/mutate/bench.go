@@ -66,7 +66,7 @@ var lawsOf = map[string]struct{ nearest, variants, own string }{
 	"entries.lua":         {"Traces|Buckets|Windows", "", "TestKeysOutlive.*|TestBucketsOf.*|TestWindowsOf.*|TestBucketKeys|TestForeign.*|TestNothingIsLeft|TestKeysOf.*"},
 	"fixed_window.lua":    {"Traces|Windows", "fixed-window", "TestWindow.*"},
 	"fraction.lua":        {"Bisimulation|Buckets|Intervals", "bucket|gcra", "TestBucket.*"},
-	"frame.lua":           {"Traces|Model", "", "TestTakenBase|TestReset|TestQueueLook|TestManyDecisions"},
+	"frame.lua":           {"Traces|Model", "", "TestTakenBase|TestReset|TestQueueLook|TestManyDecisions|TestCrowdOfARefusingServer"},
 	"interval_bucket.lua": {"Traces|Intervals", "interval", "TestNothingIsLeft"},
 	"queue.lua":           {"Traces|Queue", "^none$", "TestNothingIsLeft"},
 	"sliding_log.lua":     {"Traces|Model", "sliding-log", "TestKeysOutlive.*|TestSetStaysSmall|TestTakenBase|TestExpiry.*|TestGiveBackRestores.*"},
