@@ -186,7 +186,7 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 				continue
 			}
 			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
-			if req.Ban > 0 {
+			if req.Ban > 0 && req.Cost > 0 {
 				p.shard.doors[req.Key].forgive(now, a.at, req)
 			}
 		}

@@ -37,26 +37,21 @@ func (d *door) deny(now int64, req *store.Request) {
 	}
 }
 
-// forgive forgets at now, for each permit that a call gives back which was charged at, the first denial since, which would have had it; and opens the door that
-// such denials alone have closed: how many more it has spared the limit since, nobody has counted.
-func (d *door) forgive(now, at int64, req *store.Request) {
-	if d == nil || d.closed != 0 && d.closed <= now {
+// forgive forgets at now the denials since a call was charged that gives its permits back, as long as these count: it has kept them from whom was denied. It opens
+// the door for whose closing too few are left; those that a closed door has kept out since are none, for it was the same call that has brought them.
+func (d *door) forgive(now, charged int64, req *store.Request) {
+	window := req.Longest().Microseconds()
+	if d == nil || charged <= now-window || d.closed != 0 && d.closed <= now {
 		return
 	}
-	before, permits := len(d.denials), req.Cost
-	d.denials = slices.DeleteFunc(d.denials, func(denied int64) bool {
-		explained := permits > 0 && denied >= at
-		if explained {
-			permits--
-		}
-		return explained
-	})
-	switch {
-	case len(d.denials) == before:
-	case len(d.denials) == 0:
+	before := len(d.denials)
+	d.denials = slices.DeleteFunc(d.denials, func(denied int64) bool { return denied >= charged })
+	switch left := len(d.denials); {
+	case left == before || d.closed != 0 && int64(left) >= req.After:
+	case left == 0:
 		d.closed, d.expires = 0, now
-	case d.closed == 0:
-		d.expires = slices.Max(d.denials) + req.Longest().Microseconds()
+	default:
+		d.closed, d.expires = 0, slices.Max(d.denials)+window
 	}
 }
 

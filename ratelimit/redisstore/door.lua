@@ -7,9 +7,8 @@
 --   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
 --   banned <ends> <at> …  until when it is closed, and the denials that have closed it; none where that was asked for
 --
--- It has nothing that remains, and is reset once it is open. A unit that a take has charged and is given back forgets one denial since: the first that it is known to
--- have caused. The door opens once all denials are forgotten that have closed it, and not before: how many more a closed door has spared the limit, nobody
--- has counted.
+-- It has nothing that remains, and is reset once it is open. A take that is given back while what it has charged counts has kept the permits from all who were
+-- denied since: those denials are forgotten. The door opens once fewer are left than close it; of those whom the closed door has denied since, the same holds.
 --
 -- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
 -- door, and of what can never be allowed, are not counted.
@@ -97,12 +96,13 @@ end
 
 local function others()
   local function discharge(limit, _, charged)
+    local kept, at = {}, charged + 0
+    if limit.cost == 0 or at <= now - limit.window then
+      return
+    end
     load(limit)
-    local kept, units = {}, charged + 0 == 0 and 0 or limit.cost
     for i = 1, #limit.denials do
-      if units > 0 and limit.denials[i] + 0 >= charged + 0 then
-        units = units - 1
-      else
+      if limit.denials[i] + 0 < at then
         kept[#kept + 1] = limit.denials[i]
       end
     end
@@ -110,7 +110,7 @@ local function others()
       return
     end
     limit.denials = kept
-    if #kept == 0 then
+    if #kept < limit.rules[1].count then
       limit.closed = 0
     end
     local time = last(limit) + limit.window - now

@@ -29,9 +29,8 @@ type Store interface {
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made; of permits that were taken ahead, a bucket keeps what it
 	// would have gained until the time as of which they were charged. Giving back twice, or
-	// after the permits have left their windows, does nothing. Of a request with a Ban, each permit explains one denial since the charge, the
-	// first: it counts towards the ban no longer, which ends once all denials are explained that have brought it. It goes ahead even where ctx, which is mostly the context of a
-	// call that has ended, is done.
+	// after the permits have left their windows, does nothing. Else, of a request with a Ban, the denials since the charge count towards the ban no
+	// longer, and it ends once too few are left for it. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 
 	// Reset forgets what the keys of requests have counted, and their bans, as if no call had ever been made of them: they are absent afterwards. It may be
@@ -75,6 +74,14 @@ type Remote interface {
 	Remote()
 }
 
+// Budgeted is a [Store] whose calls end within a time.
+type Budgeted interface {
+	Store
+
+	// Budget is how long a Take lasts at most.
+	Budget() time.Duration
+}
+
 // Request asks one limit for permits.
 type Request struct {
 	Key       string
@@ -87,7 +94,8 @@ type Request struct {
 	Cost      int64        // 0 asks without charging; never negative
 
 	// Ahead makes what is charged count as if it were charged so much later than now, [MaxAhead] at most: the permits may then be used until
-	// that time has passed. Whether there is room is asked as of now.
+	// that time has passed. Whether there is room is asked as of now. Of a log, less than 0 is so much earlier, a rule's window at most: what was let through
+	// without the store, and is charged to it later.
 	Ahead time.Duration
 
 	// Prefetch is how long before their use permits of the key may be taken, many at once, by a store that asks another one: it takes them by an Ahead of

@@ -46,7 +46,9 @@ func lawBan(sc *scene) {
 				calls = calls[:n-1]
 				sc.giveBack(c.own)
 				without.giveBack(c.other)
-				m.forgive(c.at, c.cost)
+				if c.cost > 0 {
+					m.forgive(c.at)
+				}
 			}
 		}
 		cost := sc.drawCost()
@@ -82,20 +84,23 @@ type modelDoor struct {
 
 func (m *modelDoor) open() { m.denials, m.closed = nil, time.Time{} }
 
-// forgive forgets as many denials since then as there are permits, the first ones, and with the last of a ban's denials the ban.
-func (m *modelDoor) forgive(at time.Time, permits int64) {
-	if !m.closed.IsZero() && !m.closed.After(m.clock.Now()) {
+// forgive forgets the denials since a call was charged that is given back while its permits count, and ends a ban for which too few are left.
+func (m *modelDoor) forgive(charged time.Time) {
+	now, before := m.clock.Now(), len(m.denials)
+	if !charged.After(now.Add(-m.longest())) || !m.closed.IsZero() && !m.closed.After(now) {
 		return
 	}
-	for ; permits > 0; permits-- {
-		i := slices.IndexFunc(m.denials, func(denied time.Time) bool { return !denied.Before(at) })
-		if i < 0 {
-			return
-		}
-		if m.denials = slices.Delete(m.denials, i, i+1); len(m.denials) == 0 {
-			m.closed = time.Time{}
-		}
+	m.denials = slices.DeleteFunc(m.denials, func(denied time.Time) bool { return !denied.Before(charged) })
+	if left := len(m.denials); left < before && int64(left) < m.limit.After {
+		m.closed = time.Time{}
 	}
+}
+
+func (m *modelDoor) longest() (longest time.Duration) {
+	for _, r := range m.limit.Rules {
+		longest = max(longest, r.Window)
+	}
+	return longest
 }
 
 func (m *modelDoor) close(d time.Duration) {
@@ -109,14 +114,10 @@ func (m *modelDoor) close(d time.Duration) {
 func (m *modelDoor) ask(own store.Outcome, cost int64) store.Outcome {
 	now := m.clock.Now()
 	if !m.closed.After(now) && !own.Allowed && longestRetry(own) != store.Never {
-		var longest time.Duration
-		for _, r := range m.limit.Rules {
-			longest = max(longest, r.Window)
-		}
 		if !m.closed.IsZero() {
 			m.open()
 		}
-		m.denials = slices.DeleteFunc(append(m.denials, now), func(at time.Time) bool { return !at.After(now.Add(-longest)) })
+		m.denials = slices.DeleteFunc(append(m.denials, now), func(at time.Time) bool { return !at.After(now.Add(-m.longest())) })
 		if int64(len(m.denials)) >= m.limit.After {
 			m.closed = now.Add(m.limit.Ban)
 		}
@@ -247,33 +248,37 @@ func testBanAfterFewer(t *testing.T, s Subject) {
 	}
 }
 
-// A permit that is given back explains one denial since its charge, the first, which counts towards no ban then; and a ban ends once all denials are explained that
-// have brought it. Denials from before the charge count on, and so does a ban by hand.
+// A call that gives its permits back makes the denials since its charge needless: they count towards no ban, and a ban ends for which too few are left. Denials from
+// before the charge count on, and so does a ban by hand.
 func testBanGivenBack(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {
 		c := &banned{T: t, s: s, req: v.request(t, s, "given back", 1, yearly(3)), step: time.Millisecond}
 		c.req.Ban, c.req.After = time.Hour, 3
-		first, second, third := c.take(), c.take(), c.take()
+		first, _, third := c.take(), c.take(), c.take()
 		c.deny(2, false)
 		c.giveBack(third)
 		third = c.take()
-		c.deny(2, true) // with the second from before
-		c.giveBack(third, third, third)
-		c.deny(1, true) // two denials are left to explain
-		c.giveBack(first, second)
+		c.deny(2, false)
+		c.giveBack(third)
+		third = c.take()
+		c.deny(3, true)
+		c.giveBack(third) // which ends the ban
+		third = c.take()
+		c.deny(3, true)
+		c.giveBack(third, first)
 		c.reopened()
 		c.take()
-		second, third = c.take(), c.take()
-		c.deny(1, false)
-		c.giveBack(third)
+		second := c.take()
 		third = c.take()
 		c.deny(2, false)
-		c.deny(1, true)
-		c.giveBack(second, third)
+		c.giveBack(second)
+		second = c.take()
+		c.deny(2, false)
 		c.deny(1, true)
 		if err := s.Store.Ban(context.Background(), []store.Request{c.req}, 0); err != nil {
 			t.Fatalf("Ban for 0s: %v", err)
 		}
+		c.giveBack(second, third)
 		c.reopened()
 		c.take()
 		second, third = c.take(), c.take()
@@ -286,40 +291,71 @@ func testBanGivenBack(t *testing.T, s Subject) {
 	})(t, s)
 }
 
-// Who keeps calls in flight that give their permits back is banned all the same, once he is denied more often than those explain.
-func testBanNotEvaded(t *testing.T, s Subject) {
+// Denials from before a call is charged count on when it gives its permits back, and a ban for which enough of them are left stands.
+func testBanGivenBackBefore(t *testing.T, s Subject) {
+	c := &banned{T: t, s: s, req: s.limitOf("denied before", 2, yearly(3)), step: time.Millisecond}
+	c.req.Ban, c.req.After = time.Hour, 3
+	c.take()
+	c.deny(2, false) // for want of two
+	c.req.Cost = 1
+	held := c.take()
+	c.req.Cost = 2
+	c.deny(1, true)
+	c.giveBack(held)
+	c.deny(1, true) // two are left, and this is the third
+	c.req.Cost, c.req.After = 1, 1
+	if err := s.Store.Ban(context.Background(), []store.Request{c.req}, 0); err != nil {
+		t.Fatalf("Ban for 0s: %v", err)
+	}
+	held = c.take()
+	c.deny(1, true)
+	c.giveBack(held)
+	c.take()
+}
+
+// Who fails nothing is banned by nothing, however many of his calls are denied while others of his are in flight.
+func testBanOfWhoFailsNothing(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {
-		c := &banned{T: t, s: s, req: v.request(t, s, "evading", 1, yearly(5))}
-		c.req.Ban, c.req.After = time.Hour, 3
-		for range 3 {
-			c.take()
+		c := &banned{T: t, s: s, req: v.request(t, s, "failing nothing", 1, yearly(5))}
+		c.req.Ban, c.req.After = time.Hour, 7
+		for range 9 {
+			held := []store.Receipt{c.take(), c.take(), c.take(), c.take(), c.take()}
+			c.deny(6, false)
+			c.giveBack(held...)
+			held = []store.Receipt{c.take(), c.take(), c.take(), c.take(), c.take()}
+			c.deny(20, true) // while they run
+			c.giveBack(held...)
 		}
-		for range 3 {
-			first, second := c.take(), c.take()
-			c.deny(2, false)
-			c.giveBack(first, second)
-		}
-		first, second := c.take(), c.take()
-		c.deny(4, true)
-		c.giveBack(first, second)
-		c.deny(1, true)
 	})(t, s)
 }
 
-// A call gives back several permits, which explain as many denials.
-func testBanGivenBackOfCost(t *testing.T, s Subject) {
-	for cost, stays := range map[int64]bool{2: true, 3: false} {
-		c := &banned{T: t, s: s, req: s.limitOf(fmt.Sprint("given back ", cost), cost, yearly(3))}
+// Who has failed as often as the limit has it is banned, whatever he has done well besides.
+func testBanOfWhoFails(t *testing.T, s Subject) {
+	forEach(func(t *testing.T, s Subject, v variant) {
+		c := &banned{T: t, s: s, req: v.request(t, s, "failing", 1, yearly(5)), step: time.Millisecond}
 		c.req.Ban, c.req.After = time.Hour, 3
-		held := c.take()
-		c.req.Cost = 3
-		c.deny(3, true)
-		c.giveBack(held)
-		if stays {
-			c.deny(1, true)
-		} else {
+		for range 4 {
 			c.take()
 		}
+		c.giveBack(c.take())
+		c.take()
+		c.deny(3, true)
+	})(t, s)
+}
+
+// Permits that count no longer have caused no denial: given back then, they forgive none.
+func testBanGivenBackLate(t *testing.T, s Subject) {
+	for after, late := range map[time.Duration]bool{time.Second - time.Microsecond: false, time.Second: true} {
+		c := &banned{T: t, s: s, req: s.limitOf("given back after "+after.String(), 1, rules.Rule{Count: 2, Window: time.Second})}
+		c.req.Ban, c.req.After = time.Hour, 2
+		first := c.take()
+		s.Clock.Move(time.Second / 2)
+		c.take()
+		c.deny(1, false)
+		s.Clock.Move(after - time.Second/2)
+		c.giveBack(first)
+		c.take() // in the room that it has left either way
+		c.deny(1, late)
 	}
 }
 
