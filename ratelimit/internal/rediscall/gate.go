@@ -19,8 +19,12 @@ type gate struct{ room, fast chan struct{} }
 
 func newGate(client redis.UniversalClient) gate {
 	n := connections(client)
-	return gate{make(chan struct{}, max(1, n*3/4)), make(chan struct{}, max(1, n/8))}
+	fast := max(1, n/8)
+	return gate{make(chan struct{}, max(1, min(n*3/4, n-1-fast))), make(chan struct{}, fast)}
 }
+
+// Few is how many calls go past others at once.
+func (s *Server) Few() int { return cap(s.gate.fast) }
 
 // connections is how many a client has for each of its servers.
 func connections(client redis.UniversalClient) int {

@@ -21,7 +21,7 @@ func serverOf(t *testing.T, pool int) *Server {
 
 // TestGateIsNarrowerThanThePool holds that what waits for its turn leaves connections to what does not, where there are several.
 func TestGateIsNarrowerThanThePool(t *testing.T) {
-	for pool, want := range map[int]int{1: 1, 2: 1, 4: 3, 20: 15} {
+	for pool, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 8: 6, 20: 15} {
 		if got := cap(serverOf(t, pool).gate.room); got != want {
 			t.Errorf("a pool of %d has a gate of %d, want %d", pool, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
@@ -52,21 +53,110 @@ func TestCrowdLeavesConnections(t *testing.T) {
 			hold.Unlock()
 		})
 	}
-	until(t, func() bool { return asking.Load() == 3 })
+	until(t, func() bool { return asking.Load() == 2 })
 	var refresh sync.WaitGroup
 	refresh.Go(func() {
 		if err := hold.Refresh(context.Background()); err != nil {
 			t.Errorf("Refresh = %v, want nil", err)
 		}
 	})
-	until(t, func() bool { return asking.Load() > 3 })
-	if n := asking.Load(); n != 4 {
-		t.Errorf("%d ask at once, want the holder and 3 of those who want it", n)
+	until(t, func() bool { return asking.Load() > 2 })
+	if n := asking.Load(); n != 3 {
+		t.Errorf("%d ask at once, want the holder and 2 of those who want it", n)
 	}
 	close(open)
 	refresh.Wait()
 	hold.Unlock()
 	all.Wait()
+}
+
+// TestLeaversLeaveConnections holds that however many waiters leave together, some of the client's connections are left to those who have the lock; and that the
+// queue is empty once they have left.
+func TestLeaversLeaveConnections(t *testing.T) {
+	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			client := server.Client(t, func(o *redis.Options) { o.PoolSize = 8 })
+			var closed atomic.Bool
+			var asking atomic.Int64
+			open := make(chan struct{})
+			client.AddHook(&listener{before: func(ctx context.Context) {
+				if closed.Load() {
+					asking.Add(1)
+					select {
+					case <-open:
+					case <-ctx.Done():
+					}
+				}
+			}})
+			store := newStore(t, client, redislock.WithBudget(time.Minute))
+			first := holder{t, store, semaphore}.must("wanted", 0)
+			if _, err := first.ttl(context.Background()); err != nil { // loads the script
+				t.Fatal(err)
+			}
+			locks, key := newLocker(t, store), "rl:lock:{wanted}:queue"
+			sem, err := lock.NewSemaphore(store, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if semaphore {
+				key = "rl:sem:{wanted}:queue"
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			var all sync.WaitGroup
+			for range 60 {
+				all.Go(func() {
+					if semaphore {
+						sem.Acquire(ctx, "wanted")
+					} else {
+						locks.Lock(ctx, "wanted")
+					}
+				})
+			}
+			queue := server.Client(t)
+			standing := func() int64 { return queue.ZCard(context.Background(), key).Val() / 2 }
+			until(t, func() bool { return standing() == 60 })
+			closed.Store(true)
+			cancel()
+			all.Wait()
+			var asks sync.WaitGroup
+			asks.Go(func() {
+				if _, err := first.ttl(context.Background()); err != nil {
+					t.Errorf("TTL = %v, want nil", err)
+				}
+			})
+			until(t, func() bool { return asking.Load() > 1 })
+			if n := asking.Load(); n > 8 {
+				t.Errorf("%d ask at once, want 8 at most, which is how many connections there are", n)
+			}
+			closed.Store(false)
+			close(open)
+			asks.Wait()
+			until(t, func() bool { return standing() == 0 })
+			first.unlock()
+		})
+	}
+}
+
+// TestWaiterThatNeverStoodLeavesSilently holds that nothing is sent of a waiter who gives up before the server was asked to put him in a queue.
+func TestWaiterThatNeverStoodLeavesSilently(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	l := &listener{}
+	client.AddHook(l)
+	s := newStore(t, client)
+	c := lock.Claim{Name: redistest.Prefix(t), ID: "a:0", Lease: time.Second}
+	for range 10 {
+		w, err := s.Join(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Waiter = w.ID
+		w.Close(c, false)
+	}
+	s.Close()
+	if n := l.has("evalsha") + l.has("eval"); n != 0 {
+		t.Errorf("%d scripts were sent, want none", n)
+	}
 }
 
 // TestDeadlineOfAFrozenServer holds that a caller's deadline, which is sooner than the budget, ends his waiting for a server that does not answer, whatever the

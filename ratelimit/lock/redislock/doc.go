@@ -12,8 +12,9 @@
 // Of such a client with a pool of eight connections or more and no cache of its own, the store keeps one for 100 ms at a time, for calls that come
 // one after the other.
 //
-// A store asks a server for no more at once than three quarters of the client's connections carry; what is more takes turns, which is no failure of the server. So
-// renewals and releases find a connection, however many want what is held.
+// A store asks a server for no more at once than three quarters of the client's connections carry, and an eighth for those whose turn it is; what is more takes turns, which is
+// no failure of the server. Waiters who leave together take as few, those of one name with one command; who never stood in the queue sends nothing. So, of three connections or more,
+// renewals and Unlock find one, however many want what is held, and however many give that up at once.
 //
 // # Keys
 //
@@ -28,7 +29,7 @@
 // long. A context's deadline ends it sooner, and so does a context that is cancelled, but for the first call that a server leaves without an answer: that one may last
 // for half of the budget. What names a hold is no other's, so a script is sent again within the budget where an answer is
 // lost, and a hold that was meant once is there once. Where the budget ends before it is known what became of an acquisition, it is
-// released in the background, as soon as that is known and for ten seconds; [Store.Close] waits for that. Should a server execute it even later,
+// released in the background, as soon as that is known and for ten seconds, a few names of a server at a time; [Store.Close] waits for that. Should a server execute it even later,
 // it holds until its lease ends, and is not renewed.
 //
 // After a failover to a replica that lacks the last writes, a lock may be held twice until the first holder next renews, which fails:

@@ -25,13 +25,19 @@ type inbox struct {
 	pubsub    *redis.PubSub
 	listening sync.WaitGroup
 	closed    bool
-	waiters   map[string]chan struct{}
+	waiters   map[string]*waiter
 	joined    int64
+}
+
+// waiter is one who waits.
+type waiter struct {
+	woken  chan struct{} // receives when it may be his turn
+	stands bool          // a server may have been asked to put him in a queue
 }
 
 func (b *inbox) init(prefix string) {
 	b.channel = prefix + ":wake:" + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
-	b.waiters = map[string]chan struct{}{}
+	b.waiters = map[string]*waiter{}
 }
 
 // Join returns a new waiter. The first one opens a connection of its own to Redis, which [Store.Close] closes. Where that fails,
@@ -42,9 +48,8 @@ func (s *Store) Join(ctx context.Context) (lock.Waiter, error) {
 	}
 	id, woken := s.inbox.join()
 	return lock.Waiter{ID: id, Woken: woken, Close: func(c lock.Claim, met bool) {
-		s.inbox.part(id)
-		if !met {
-			s.behind.Go(func() { s.release(context.Background(), c) })
+		if stood := s.inbox.part(id); stood && !met {
+			s.leave(c, lock.WaiterLife)
 		}
 	}}, nil
 }
@@ -91,14 +96,29 @@ func (b *inbox) join() (string, chan struct{}) {
 	defer b.mu.Unlock()
 	b.joined++
 	id, woken := b.channel+":"+strconv.FormatInt(b.joined, 10), make(chan struct{}, 1)
-	b.waiters[id] = woken
+	b.waiters[id] = &waiter{woken: woken}
 	return id, woken
 }
 
-func (b *inbox) part(id string) {
+// part ends a waiter, and reports whether he may stand in a queue.
+func (b *inbox) part(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	w := b.waiters[id]
 	delete(b.waiters, id)
+	return w != nil && w.stands
+}
+
+// stand takes note that a server is asked to put a waiter in a queue; an empty id is nobody's.
+func (b *inbox) stand(id string) {
+	if id == "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.waiters[id]; w != nil {
+		w.stands = true
+	}
 }
 
 // woken is what tells a waiter that it may be its turn; nil for nobody.
@@ -108,14 +128,15 @@ func (b *inbox) woken(id string) chan struct{} {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.waiters[id]
+	if w := b.waiters[id]; w != nil {
+		return w.woken
+	}
+	return nil
 }
 
 func (b *inbox) wake(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	select {
-	case b.waiters[id] <- struct{}{}:
+	case b.woken(id) <- struct{}{}:
 	default:
 	}
 }

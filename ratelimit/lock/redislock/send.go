@@ -135,7 +135,7 @@ const settleTimeout = 10 * time.Second
 
 // settle releases c after the call that left that open, and leaves the queue that it stands in, if nobody stands there any more. It begins
 // once f has landed, so that it is not overtaken.
-func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
+func (s *Store) settle(f *flight, c lock.Claim) {
 	s.behind.Go(func() {
 		if f.done != nil {
 			<-f.done
@@ -143,12 +143,6 @@ func (s *Store) settle(ctx context.Context, f *flight, c lock.Claim) {
 		if s.inbox.woken(c.Waiter) != nil {
 			c.Waiter = "" // who leaves later does so by himself
 		}
-		s.release(context.WithoutCancel(ctx), c)
+		s.leave(c, settleTimeout)
 	})
-}
-
-// release releases c, as far as settleTimeout permits.
-func (s *Store) release(ctx context.Context, c lock.Claim) {
-	f := s.launchFor(ctx, settleTimeout, s.scriptsOf(c).release, s.releaseWords(c))
-	f.wait(ctx)
 }

@@ -30,7 +30,8 @@ type Store struct {
 	silent            atomic.Bool // the last call that has ended got no answer in time
 	servers           *rediscall.Servers
 
-	behind sync.WaitGroup // what goes on after its call
+	behind  sync.WaitGroup // what goes on after its call
+	leavers leavers
 }
 
 var _ lock.Store = (*Store)(nil)
@@ -93,6 +94,9 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	}
 	k := s.keys(c)
 	server := s.server(k)
+	if server.Resting() {
+		return lock.Answer{}, server.Rest()
+	}
 	var place rediscall.Place
 	if c.Outer == "" { // who holds it already is not to wait for those who do not
 		var err error
@@ -100,13 +104,13 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 			return lock.Answer{}, refusal(server, err)
 		}
 	}
-	defer place.Leave()
 	pass, err := server.Permit()
 	if err != nil {
+		place.Leave()
 		return lock.Answer{}, err
 	}
 	answers := server.Answers()
-	a, err := s.acquire(ctx, c, k)
+	a, err := s.acquire(ctx, c, k, place)
 	err = server.Crowded(err, answers)
 	pass.Report(err)
 	return a, refusal(server, err)
@@ -123,7 +127,9 @@ func refusal(of *rediscall.Server, err error) error {
 // server is the one that has the keys, which all lie in one slot.
 func (s *Store) server(k *keys) *rediscall.Server { return s.servers.Of(k.held.(string)) }
 
-func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys) (lock.Answer, error) {
+// acquire asks, and leaves place once the server has answered, or the client has given up on that.
+func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place rediscall.Place) (lock.Answer, error) {
+	s.inbox.stand(c.Waiter)
 	var words []any
 	switch {
 	case c.Limit > 0:
@@ -137,13 +143,26 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys) (lock.Answer
 	}
 	f := s.launch(ctx, s.scriptsOf(c).acquire, words...)
 	reply, err := f.wait(ctx)
+	s.vacate(place, f)
 	if err == nil {
 		return answer(c, reply)
 	}
 	if open(err) {
-		s.settle(ctx, f, c)
+		s.settle(f, c)
 	}
 	return lock.Answer{}, err
+}
+
+// vacate leaves place once f has landed: until then it takes a connection.
+func (s *Store) vacate(place rediscall.Place, f *flight) {
+	if f.landed() {
+		place.Leave()
+		return
+	}
+	s.behind.Go(func() {
+		<-f.done
+		place.Leave()
+	})
 }
 
 // check refuses what cannot be asked.
@@ -215,7 +234,7 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 // or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
 	if server := s.server(s.keys(c)); server.Resting() {
-		s.behind.Go(func() { s.release(context.WithoutCancel(ctx), c) })
+		s.leave(c, settleTimeout)
 		return false, server.Rest()
 	}
 	if c.Limit > 0 || c.Waiter != "" {
@@ -244,22 +263,25 @@ func (s *Store) conclude(ctx context.Context, c lock.Claim, f *flight) (int64, e
 	}
 	if err != nil {
 		if mayPass(err) {
-			s.settle(ctx, f, c)
+			s.settle(f, c)
 		}
 		return 0, err
 	}
 	return reply[0], nil
 }
 
-func (s *Store) releaseWords(c lock.Claim) []any {
+// releaseWords are those of the script that releases c, and more of the same name.
+func (s *Store) releaseWords(c lock.Claim, more ...lock.Claim) []any {
 	k := s.keys(c)
-	switch {
-	case c.Limit > 0:
-		return []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Waiter}
-	case c.Waiter != "":
-		return []any{nil, nil, 2, k.held, k.queue, c.ID, c.Waiter}
+	words := []any{nil, nil, 2, k.held, k.queue}
+	for _, c := range append([]lock.Claim{c}, more...) {
+		if c.Limit > 0 {
+			words = append(words, c.ID, c.Cost, c.Waiter)
+		} else {
+			words = append(words, c.ID, c.Waiter)
+		}
 	}
-	return []any{nil, nil, 2, k.held, k.queue, c.ID}
+	return words
 }
 
 // open says whether an error leaves open what became of a claim.
