@@ -79,7 +79,13 @@ func (h *hold) Err() error {
 	return h.context().Err()
 }
 
+// nearest is what a context carries its innermost hold by, of a lock or of a semaphore.
+type nearest struct{}
+
 func (h *hold) Value(key any) any {
+	if key == (nearest{}) {
+		return h
+	}
 	if h.tenure.claim.Limit == 0 {
 		switch key {
 		case innermost{}:
@@ -103,6 +109,12 @@ func holding(ctx context.Context, s Store, name string) *tenure {
 		}
 		ctx = h.outer
 	}
+}
+
+// holdsAny reports whether ctx has a hold of anything that has not been let go: others may wait for that.
+func holdsAny(ctx context.Context) bool {
+	h, ok := ctx.Value(nearest{}).(*hold)
+	return ok && (!h.letGo() || holdsAny(h.outer))
 }
 
 // claim is what the store is asked about the hold. The caller holds the tenure's order or mu.

@@ -14,6 +14,7 @@ import (
 // was met. The claim may have another ID then.
 func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func() int64) (Answer, time.Time, error) {
 	begin := time.Now()
+	c.Next = holdsAny(ctx)
 	a, sent, err := ask(ctx, s, *c)
 	if a.Held || err != nil && !errors.Is(err, ErrCrowded) {
 		return a, sent, err

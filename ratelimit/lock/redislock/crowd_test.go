@@ -138,6 +138,50 @@ func TestLeaversLeaveConnections(t *testing.T) {
 	}
 }
 
+// TestHolderGoesPastACrowd holds that who has one thing and wants another, which is free, does not stand behind those of his process who crowd for what he has.
+func TestHolderGoesPastACrowd(t *testing.T) {
+	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
+		t.Run(name, func(t *testing.T) {
+			client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.PoolSize = 4 })
+			var asking atomic.Int64
+			open := make(chan struct{})
+			type crowd struct{}
+			client.AddHook(&listener{before: func(ctx context.Context) {
+				if ctx.Value(crowd{}) != nil {
+					asking.Add(1)
+					<-open
+				}
+			}})
+			store, wanted := newStore(t, client, redislock.WithBudget(time.Minute)), redistest.Prefix(t)
+			locks := newLocker(t, store)
+			has := holder{t, store, semaphore}.must(wanted, 0)
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					if _, hold, err := locks.TryLock(context.WithValue(context.Background(), crowd{}, true), wanted+"crowd"); err == nil {
+						hold.Unlock()
+					}
+				})
+			}
+			until(t, func() bool { return asking.Load() == 2 })
+			got := make(chan error, 1)
+			go func() {
+				_, hold, err := locks.Lock(has, wanted+"free")
+				if err == nil {
+					err = hold.Unlock()
+				}
+				got <- err
+			}()
+			if err := <-got; err != nil {
+				t.Errorf("Lock of what is free = %v, want nil", err)
+			}
+			close(open)
+			all.Wait()
+			has.unlock()
+		})
+	}
+}
+
 // TestWaiterThatNeverStoodLeavesSilently holds that nothing is sent of a waiter who gives up before the server was asked to put him in a queue.
 func TestWaiterThatNeverStoodLeavesSilently(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)

@@ -12,7 +12,7 @@
 // Of such a client with a pool of eight connections or more and no cache of its own, the store keeps one for 100 ms at a time, for calls that come
 // one after the other.
 //
-// A store asks a server for no more at once than three quarters of the client's connections carry, and an eighth for those whose turn it is; what is more takes turns, which is
+// A store asks a server for no more at once than three quarters of the client's connections carry, and an eighth for those whose turn it is, or who hold something else; what is more takes turns, which is
 // no failure of the server. Waiters who leave together take as few, those of one name with one command; who never stood in the queue sends nothing. So, of three connections or more,
 // renewals and Unlock find one, however many want what is held, and however many give that up at once.
 //

@@ -84,7 +84,8 @@ func (s *Store) scriptsOf(c lock.Claim) *scripts {
 	return &s.semaphores
 }
 
-// Acquire waits for its turn where this process asks the server for as much already as three quarters of the client's connections carry: for the
+// Acquire waits for its turn where this process asks the server for as much already as three quarters of the client's connections carry, but for a further eighth, which
+// is for claims that are [lock.Claim.Next]: for the
 // budget, and then fails with [lock.ErrCrowded]. Once it is its turn, it returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
 // that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
 // decides again: until then Acquire of its names fails at once as [store.Unavailable].
