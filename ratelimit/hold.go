@@ -139,6 +139,9 @@ func (l *Limiter) countNow(written *rules.Policy, i int) int64 {
 
 func newHolder(s lock.Store, l *rules.Limit, opts ...lock.Option) (h holder, err error) {
 	opts = append(opts, lock.WithLease(cmp.Or(l.Lease, rules.DefaultLease)))
+	if l.Wait > 0 {
+		opts = append(opts, lock.WithPatience(l.Wait))
+	}
 	if l.Kind == rules.Lock {
 		h.locker, err = lock.New(s, opts...)
 	} else {
@@ -275,6 +278,7 @@ func (h *holding) alone(ctx context.Context, d *Decision) (context.Context, held
 
 // from acquires it by one of the limit's holders.
 func (h *holding) from(ctx context.Context, by holder, cost int64, d *Decision) (context.Context, held, error) {
+	began := time.Now()
 	inner, got, err := by.try(ctx, h.name, cost)
 	if h.limit.Wait == 0 || !errors.Is(err, lock.ErrBusy) {
 		return inner, got, err
@@ -286,11 +290,12 @@ func (h *holding) from(ctx context.Context, by holder, cost int64, d *Decision) 
 		return inner, got, err
 	}
 	h.waited = true
-	began := time.Now()
 	if h.latest.IsZero() {
 		h.latest = began.Add(h.limit.Wait)
 	}
-	inner, got, err = by.await(ctx, h.name, cost, h.latest.Sub(began))
+	if left := time.Until(h.latest); left > 0 {
+		inner, got, err = by.await(ctx, h.name, cost, left)
+	}
 	d.Waited += time.Since(began)
 	return inner, got, err
 }

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,6 +48,37 @@ func TestCrowdIsNotLetIn(t *testing.T) {
 			var exceeded *ratelimit.ExceededError
 			if !errors.As(err, &exceeded) || !exceeded.Crowded || time.Since(began) != wait {
 				t.Errorf("Hold = %v after %v, want it denied as crowded after %v", err, time.Since(began), wait)
+			}
+		})
+	}
+}
+
+// patient is a store that is asked for too much, which it says after the caller's patience, or a second.
+type patient struct{ *lock.Memory }
+
+func (patient) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	select {
+	case <-time.After(cmp.Or(c.Patience, time.Second)):
+		return lock.Answer{}, lock.ErrCrowded
+	case <-ctx.Done():
+		return lock.Answer{}, store.Ended(ctx)
+	}
+}
+
+// TestCrowdTakesNoLongerThanTheWait holds that a call of a short wait is denied after it, where its process crowds.
+func TestCrowdTakesNoLongerThanTheWait(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			limits := []rules.Limit{{Kind: rules.Lock, Wait: wait}, inFlight(2)}
+			limits[1].Wait = wait
+			for _, limit := range limits {
+				g := stores{memstore.New(), patient{lock.NewMemory()}}.guard(t, limit)
+				began := time.Now()
+				err := run(g, alice(), nothing)
+				var exceeded *ratelimit.ExceededError
+				if took := time.Since(began); !errors.As(err, &exceeded) || !exceeded.Crowded || took != cmp.Or(wait, time.Second) {
+					t.Errorf("Hold with wait=%v = %v after %v, want it denied as crowded after its wait", wait, err, took)
+				}
 			}
 		})
 	}

@@ -38,7 +38,8 @@ func (l *Locker) TryLock(ctx context.Context, name string) (context.Context, *Ho
 	return l.lock(ctx, name, 0)
 }
 
-// LockWithin is Lock that waits up to wait, whatever [WithWait] says; with zero or less it is TryLock.
+// LockWithin is Lock that waits up to wait, whatever [WithWait] says; with zero or less it is TryLock. The store is asked once however short that is, and may take
+// its time to answer.
 func (l *Locker) LockWithin(ctx context.Context, name string, wait time.Duration) (context.Context, *Hold, error) {
 	return l.lock(ctx, name, max(0, wait))
 }

@@ -1,11 +1,15 @@
 package lock_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
+	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // recorder is a store that keeps the claims that it was asked to meet.
@@ -21,6 +25,37 @@ func (r *recorder) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, erro
 
 // last is the latest claim.
 func (r *recorder) last() lock.Claim { return r.claims[len(r.claims)-1] }
+
+// patient is a store that is asked for too much, which it says after the caller's patience, or a minute.
+type patient struct{ *lock.Memory }
+
+func (patient) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+	select {
+	case <-time.After(cmp.Or(c.Patience, time.Minute)):
+		return lock.Answer{}, lock.ErrCrowded
+	case <-ctx.Done():
+		return lock.Answer{}, store.Ended(ctx)
+	}
+}
+
+// TestPatience holds that what waits for something waits no longer for its turn to ask, and what does not wait as long as it is to.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := lock.New(patient{lock.NewMemory()}, lock.WithPatience(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for wait, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Millisecond: time.Millisecond, 20 * time.Second: 20 * time.Second} {
+			began := time.Now()
+			if _, _, err := locks.LockWithin(t.Context(), "it", wait); !errors.Is(err, lock.ErrCrowded) || time.Since(began) != want {
+				t.Errorf("LockWithin %v = %v after %v, want it crowded after %v", wait, err, time.Since(began), want)
+			}
+		}
+		if _, err := lock.New(lock.NewMemory(), lock.WithPatience(0)); err == nil || err.Error() != "lock: patience 0s, want more than 0" {
+			t.Errorf("New with no patience = %v, want it refused", err)
+		}
+	})
+}
 
 // TestHolderIsNext holds that what is asked with the context of a lock or of a permit goes past others of the process, until that is let go.
 func TestHolderIsNext(t *testing.T) {

@@ -21,12 +21,13 @@ func (f optionFunc) apply(s *settings) error { return f(s) }
 
 // settings are those of a locker or semaphore.
 type settings struct {
-	store   Store
-	lease   time.Duration
-	wait    time.Duration // negative: until the context is done
-	maxHold time.Duration // 0: none
-	limits  func() int64  // of a semaphore, as it is now; nil if it does not change
-	watch   *due.List     // of tenures that need no renewal yet
+	store    Store
+	lease    time.Duration
+	wait     time.Duration // negative: until the context is done
+	maxHold  time.Duration // 0: none
+	patience time.Duration // 0: the store's
+	limits   func() int64  // of a semaphore, as it is now; nil if it does not change
+	watch    *due.List     // of tenures that need no renewal yet
 }
 
 // WithLease sets how long a hold outlives its holder: whole milliseconds, from [MinLease] to [MaxLease]. The default is
@@ -70,6 +71,19 @@ func WithMaxHold(d time.Duration) Option {
 			return fmt.Errorf("lock: longest hold %v, want more than 0", d)
 		}
 		s.maxHold = d
+		return nil
+	})
+}
+
+// WithPatience sets how long TryLock and TryAcquire wait at most where so many of this process ask for something that the store cannot be asked at once; it is longer
+// than zero. They then fail with [ErrCrowded]. By default the store says; what waits for something is never more patient than it waits. Set it where a
+// caller has less time than that.
+func WithPatience(d time.Duration) Option {
+	return optionFunc(func(s *settings) error {
+		if d <= 0 {
+			return fmt.Errorf("lock: patience %v, want more than 0", d)
+		}
+		s.patience = d
 		return nil
 	})
 }

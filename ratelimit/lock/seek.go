@@ -11,15 +11,19 @@ import (
 )
 
 // seek asks s to meet c, up to wait, or without end if that is negative. It also returns when it sent the asking that
-// was met. The claim may have another ID then.
+// was met. The claim may have another ID then. What is asked when the wait ends without others of the process before it is waited for: a wait that is shorter than
+// the way to the store is not in vain.
 func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func() int64) (Answer, time.Time, error) {
 	begin := time.Now()
 	c.Next = holdsAny(ctx)
+	if wait > 0 && (c.Patience == 0 || c.Patience > wait) {
+		c.Patience = wait
+	}
 	a, sent, err := ask(ctx, s, *c)
 	if a.Held || err != nil && !errors.Is(err, ErrCrowded) {
 		return a, sent, err
 	}
-	if wait == 0 {
+	if wait == 0 || wait > 0 && time.Since(begin) >= wait {
 		return a, begin, busy(a, err)
 	}
 	w, err := s.Join(ctx)
@@ -27,7 +31,7 @@ func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func
 		return a, begin, err
 	}
 	c.Waiter = w.ID
-	q := queue{store: s, claim: c, woken: w.Woken, limit: limit, answer: a, heard: begin}
+	q := queue{store: s, claim: c, woken: w.Woken, limit: limit, answer: a, heard: begin, failed: err}
 	if wait > 0 {
 		q.end = begin.Add(wait)
 	}

@@ -59,6 +59,8 @@ type Claim struct {
 	// Next says that the claim is not to wait for others of its process to ask: its waiter was told that it may be its turn, or whoever asks for the first
 	// time holds something else, for which others may wait.
 	Next bool
+	// Patience is how long the claim waits at most for others of its process to ask before the store is asked about it; zero leaves that to the store.
+	Patience time.Duration
 }
 
 // Answer is what a store says of a claim.

@@ -44,7 +44,7 @@ type tenure struct {
 
 // newTenure prepares a tenure of what c names.
 func newTenure(ctx context.Context, s *settings, c Claim) *tenure {
-	c.Lease = s.lease
+	c.Lease, c.Patience = s.lease, s.patience
 	return &tenure{store: s.store, watch: s.watch, claim: c, maxHold: s.maxHold, ctx: ctx}
 }
 

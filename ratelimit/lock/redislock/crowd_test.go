@@ -182,6 +182,30 @@ func TestHolderGoesPastACrowd(t *testing.T) {
 	}
 }
 
+// TestShortWaitInACrowd holds that who waits for a lock waits no longer than that for his turn to ask for it, and finds it crowded, not away, whatever the server does.
+func TestShortWaitInACrowd(t *testing.T) {
+	client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.PoolSize = 1 })
+	var asking atomic.Int64
+	open := make(chan struct{})
+	client.AddHook(&listener{before: func(context.Context) {
+		asking.Add(1)
+		<-open
+	}})
+	locks, name := newLocker(t, newStore(t, client, redislock.WithBudget(time.Hour))), redistest.Prefix(t)
+	var other sync.WaitGroup
+	other.Go(func() {
+		if _, hold, err := locks.TryLock(context.Background(), name); err == nil {
+			hold.Unlock()
+		}
+	})
+	until(t, func() bool { return asking.Load() > 0 })
+	if _, _, err := locks.LockWithin(context.Background(), name+"free", time.Millisecond); !errors.Is(err, lock.ErrCrowded) {
+		t.Errorf("LockWithin = %v, want %v", err, lock.ErrCrowded)
+	}
+	close(open)
+	other.Wait()
+}
+
 // TestWaiterThatNeverStoodLeavesSilently holds that nothing is sent of a waiter who gives up before the server was asked to put him in a queue.
 func TestWaiterThatNeverStoodLeavesSilently(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)

@@ -85,7 +85,7 @@ func (s *Store) scriptsOf(c lock.Claim) *scripts {
 }
 
 // Acquire waits for its turn where this process asks the server for as much already as three quarters of the client's connections carry, but for a further eighth, which
-// is for claims that are [lock.Claim.Next]: for the
+// is for claims that are Next: for its Patience, and for no longer than the
 // budget, and then fails with [lock.ErrCrowded]. Once it is its turn, it returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
 // that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
 // decides again: until then Acquire of its names fails at once as [store.Unavailable].
@@ -101,7 +101,10 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	var place rediscall.Place
 	if c.Outer == "" { // who holds it already is not to wait for those who do not
 		var err error
-		if place, err = server.Enter(ctx, s.budget, c.Next, s.inbox.woken(c.Waiter)); err != nil {
+		if place, err = server.Enter(ctx, s.patienceOf(c), c.Next, s.inbox.woken(c.Waiter)); err != nil {
+			if errors.Is(err, rediscall.ErrBudget) && s.patienceOf(c) < s.budget { // which a server that is well may take to answer those before it
+				err = rediscall.ErrCrowded
+			}
 			return lock.Answer{}, refusal(server, err)
 		}
 	}
@@ -115,6 +118,14 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	err = server.Crowded(err, answers)
 	pass.Report(err)
 	return a, refusal(server, err)
+}
+
+// patienceOf is how long c waits for its turn.
+func (s *Store) patienceOf(c lock.Claim) time.Duration {
+	if c.Patience > 0 {
+		return min(c.Patience, s.budget)
+	}
+	return s.budget
 }
 
 // refusal is err as Acquire returns it.
