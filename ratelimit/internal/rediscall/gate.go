@@ -44,9 +44,9 @@ func connectionsOf(pool, most int) int {
 	return pool
 }
 
-// Enter waits for the caller's turn at the server, up to patience, past others where it is urgent, or becomes so by what woken receives. The place that it returns is to be left once the server has
+// Enter waits for the caller's turn at the server, up to patience, past others where it is urgent, or becomes so by what woken receives, which sets it. The place that it returns is to be left once the server has
 // answered. Its error wraps [ErrCrowded] if the server answered others meanwhile; else it is a [store.Error], or that of ctx.
-func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool, woken <-chan struct{}) (Place, error) {
+func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent *bool, woken <-chan struct{}) (Place, error) {
 	select {
 	case s.gate.room <- struct{}{}:
 		return s.gate.room, nil
@@ -57,7 +57,7 @@ func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool,
 	defer timer.Stop()
 	var fast chan struct{} // nil while it is not urgent
 	for {
-		if urgent {
+		if *urgent {
 			fast, woken = s.gate.fast, nil
 		}
 		select {
@@ -66,7 +66,7 @@ func (s *Server) Enter(ctx context.Context, patience time.Duration, urgent bool,
 		case fast <- struct{}{}:
 			return fast, nil
 		case <-woken:
-			urgent = true
+			*urgent = true
 		case <-ctx.Done():
 			return nil, store.Ended(ctx)
 		case <-timer.C:

@@ -34,7 +34,7 @@ func TestGateTellsACrowdFromADeadServer(t *testing.T) {
 		s := serverOf(t, 1)
 		synctest.Test(t, func(t *testing.T) {
 			s.gate = gate{make(chan struct{}, 1), make(chan struct{}, 1)}
-			place, err := s.Enter(t.Context(), time.Second, false, nil)
+			place, err := s.Enter(t.Context(), time.Second, new(bool), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,28 +44,30 @@ func TestGateTellsACrowdFromADeadServer(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			_, err = s.Enter(t.Context(), time.Second, false, nil)
+			_, err = s.Enter(t.Context(), time.Second, new(bool), nil)
 			var failed *store.Error
 			if crowded := errors.Is(err, ErrCrowded); crowded != answers || errors.As(err, &failed) == answers || time.Since(began) != time.Second {
 				t.Errorf("Enter where the server answers others (%t) = %v after %v, want it crowded only then, and after a second", answers, err, time.Since(began))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if _, err := s.Enter(ctx, time.Second, false, nil); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := s.Enter(ctx, time.Second, new(bool), nil); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Enter with a context that ends = %v, want its error", err)
 			}
-			if fast, err := s.Enter(t.Context(), time.Second, true, nil); err != nil {
+			urgent := true
+			if fast, err := s.Enter(t.Context(), time.Second, &urgent, nil); err != nil {
 				t.Errorf("Enter of what is urgent = %v, want nil", err)
 			} else {
 				fast.Leave()
 			}
 			woken := make(chan struct{})
 			time.AfterFunc(time.Second/2, func() { woken <- struct{}{} })
-			if _, err := s.Enter(t.Context(), time.Second, false, woken); err != nil {
-				t.Errorf("Enter of what becomes urgent = %v, want nil", err)
+			urgent = false
+			if _, err := s.Enter(t.Context(), time.Second, &urgent, woken); err != nil || !urgent {
+				t.Errorf("Enter of what becomes urgent = %v, and it is urgent: %t, want nil and true", err, urgent)
 			}
 			place.Leave()
-			if _, err := s.Enter(t.Context(), 0, false, nil); err != nil {
+			if _, err := s.Enter(t.Context(), 0, new(bool), nil); err != nil {
 				t.Errorf("Enter once there is room = %v, want nil", err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -204,6 +205,48 @@ func TestShortWaitInACrowd(t *testing.T) {
 	}
 	close(open)
 	other.Wait()
+}
+
+// TestWakingOutlastsACrowd holds that a waiter who is woken and then cannot ask is still woken when he can.
+func TestWakingOutlastsACrowd(t *testing.T) {
+	server := redistest.Standalone(t)
+	client := server.Client(t, func(o *redis.Options) { o.PoolSize = 1 })
+	var asking atomic.Int64
+	open := make(chan struct{})
+	var closed atomic.Bool
+	client.AddHook(&listener{before: func(context.Context) {
+		if closed.Load() {
+			asking.Add(1)
+			<-open
+		}
+	}})
+	s := newStore(t, client, redislock.WithBudget(time.Hour))
+	w, err := s.Join(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Store(true)
+	c := lock.Claim{Name: redistest.Prefix(t), ID: "a:0", Lease: time.Second, Next: true}
+	var others sync.WaitGroup
+	for range 2 { // one of those whose turn it is, and one of the others
+		others.Go(func() { s.Acquire(context.Background(), c) })
+	}
+	until(t, func() bool { return asking.Load() == 2 })
+	channel := w.ID[:strings.LastIndex(w.ID, ":")]
+	if err := server.Client(t).Publish(context.Background(), channel, w.ID).Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return len(w.Woken) == 1 })
+	c.ID, c.Waiter, c.Next, c.Patience = "b:0", w.ID, false, 20*time.Millisecond
+	if _, err := s.Acquire(context.Background(), c); !errors.Is(err, lock.ErrCrowded) {
+		t.Errorf("Acquire = %v, want %v", err, lock.ErrCrowded)
+	}
+	if len(w.Woken) != 1 {
+		t.Error("the waiter is woken no more, want it woken for the next asking")
+	}
+	close(open)
+	others.Wait()
+	w.Close(c, false)
 }
 
 // TestWaiterThatNeverStoodLeavesSilently holds that nothing is sent of a waiter who gives up before the server was asked to put him in a queue.

@@ -70,7 +70,8 @@ func (s *Store) seeOff(server *rediscall.Server, together []leaver) bool {
 	latest := slices.MaxFunc(together, func(a, b leaver) int { return a.until.Compare(b.until) })
 	ctx, cancel := context.WithDeadline(context.Background(), latest.until)
 	defer cancel()
-	place, err := server.Enter(ctx, settleTimeout, true, nil)
+	urgent := true
+	place, err := server.Enter(ctx, settleTimeout, &urgent, nil)
 	if err != nil {
 		return true
 	}

@@ -89,7 +89,7 @@ func (s *Store) scriptsOf(c lock.Claim) *scripts {
 // budget, and then fails with [lock.ErrCrowded]. Once it is its turn, it returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
 // that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
 // decides again: until then Acquire of its names fails at once as [store.Unavailable].
-func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) {
+func (s *Store) Acquire(ctx context.Context, c lock.Claim) (a lock.Answer, err error) {
 	if err := s.check(ctx, c); err != nil {
 		return lock.Answer{}, err
 	}
@@ -98,10 +98,15 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 	if server.Resting() {
 		return lock.Answer{}, server.Rest()
 	}
+	urgent := c.Next
+	defer func() {
+		if err != nil && urgent && !c.Next { // the waking is worth as much at the next asking
+			s.inbox.wake(c.Waiter)
+		}
+	}()
 	var place rediscall.Place
 	if c.Outer == "" { // who holds it already is not to wait for those who do not
-		var err error
-		if place, err = server.Enter(ctx, s.patienceOf(c), c.Next, s.inbox.woken(c.Waiter)); err != nil {
+		if place, err = server.Enter(ctx, s.patienceOf(c), &urgent, s.inbox.woken(c.Waiter)); err != nil {
 			if errors.Is(err, rediscall.ErrBudget) && s.patienceOf(c) < s.budget { // which a server that is well may take to answer those before it
 				err = rediscall.ErrCrowded
 			}
@@ -114,7 +119,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (lock.Answer, error) 
 		return lock.Answer{}, err
 	}
 	answers := server.Answers()
-	a, err := s.acquire(ctx, c, k, place)
+	a, err = s.acquire(ctx, c, k, place)
 	err = server.Crowded(err, answers)
 	pass.Report(err)
 	return a, refusal(server, err)
