@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,4 +96,70 @@ func TestHolderIsNext(t *testing.T) {
 	ask(context.WithoutCancel(inner), true)
 	hold.Unlock()
 	ask(context.WithoutCancel(inner), false)
+}
+
+// TestWaiterIsNext holds that a waiter goes past others of its process once it is woken, until it has asked, and for as long as the store says that it is the first in
+// the queue; and that a waking is not spent on an asking that the store had no room for.
+func TestWaiterIsNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &usher{Memory: lock.NewMemory(), woken: make(chan struct{}, 1)}
+		locks, err := lock.New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go locks.Lock(ctx, "it")
+		wait := func(after string, want ...bool) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.next) < len(want) || !slices.Equal(s.next[:len(want)], want) {
+				t.Errorf("%s, it asked as next: %v, want first %v", after, s.next, want)
+			}
+			s.next = nil
+		}
+		wait("at first", false, false)
+		s.woken <- struct{}{}
+		wait("once woken", true, false)
+		s.say(lock.Answer{}, lock.ErrCrowded)
+		wait("where the store had no room", false, false)
+		s.woken <- struct{}{}
+		wait("once woken there", true, true, true)
+		s.say(lock.Answer{}, nil)
+		wait("once it was answered", true, false)
+		s.say(lock.Answer{First: true}, nil)
+		wait("once it was told that it is first", false, true)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// usher is a store that answers as it is told, and keeps how it was asked.
+type usher struct {
+	*lock.Memory
+	woken chan struct{}
+
+	mu     sync.Mutex
+	answer lock.Answer
+	err    error
+	next   []bool
+}
+
+func (u *usher) say(a lock.Answer, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.answer, u.err = a, err
+}
+
+func (u *usher) Join(context.Context) (lock.Waiter, error) {
+	return lock.Waiter{ID: "1", Woken: u.woken, Close: func(lock.Claim, bool) {}}, nil
+}
+
+func (u *usher) Acquire(_ context.Context, c lock.Claim) (lock.Answer, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.next = append(u.next, c.Next)
+	return u.answer, u.err
 }
