@@ -2,8 +2,8 @@
 //
 //	watcher, err := override.New(limiter, []override.Source{override.File(path), redisoverride.New(client)})
 //
-// A field of the hash is the name of a limit, and its value what is to hold in place of its directive. [Set], [Delete] and [Change] write it and tell
-// those who watch, and so does a shell:
+// A field of the hash is the name of a limit, and its value what is to hold in place of its directive. [Set], [Delete], [Change] and [Amend]
+// write it and tell those who watch, and so does a shell:
 //
 //	HSET rl:overrides Create/user "20,1s mode=shadow"
 //	PUBLISH rl:overrides Create/user
@@ -24,7 +24,7 @@
 //
 //	on >pw ~rl:* resetchannels &rl:overrides -@all +hgetall +subscribe +hello +ping +client|setname
 //
-// and one that sets overrides +hset, +hdel and +publish. Without the channel, and +subscribe, overrides come with the interval alone. The channel is called
+// and one that sets overrides +hset, +hdel and +publish, and +eval for [Amend]. Without the channel, and +subscribe, overrides come with the interval alone. The channel is called
 // as the hash is: by [WithKey], &rl:overrides:shop.
 package redisoverride
 
@@ -216,18 +216,10 @@ func Change(ctx context.Context, client redis.UniversalClient, texts map[string]
 }
 
 func (h hash) write(ctx context.Context, texts map[string]string) error {
-	var set, remove []string
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		switch text := texts[name]; {
-		case name == "":
-			return errEmpty
-		case text == "":
-			remove = append(remove, name)
-		default:
-			set = append(set, name, text)
-		}
+	set, remove, err := sorted(texts)
+	if err != nil {
+		return err
 	}
-	var err error
 	switch {
 	case len(set)+len(remove) == 0:
 	case len(remove) == 0:
