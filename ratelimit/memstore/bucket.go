@@ -33,6 +33,13 @@ type debt struct {
 
 func (b *bucket) reset() { b.debts = b.debts[:0] }
 
+func (b *bucket) fetch() int64 {
+	if len(b.debts) > 0 {
+		return b.debts[0].full
+	}
+	return 0
+}
+
 // of returns the debt of a rule, with nothing missing if it has none at now.
 func (b *bucket) of(now int64, rule rules.Rule) debt {
 	window := rule.Window.Microseconds()

@@ -15,7 +15,8 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// TestCells holds that cells answer as the keys of a store do, by every algorithm, with bans, what is given back, and limits that change.
+// TestCells holds that cells answer as the keys of a store do, by every algorithm, with bans, what is given back, and limits that change,
+// whether they are fetched before or not.
 func TestCells(t *testing.T) {
 	for _, directive := range []string{
 		"user 3,1s 5,4s", "user 3,1s 5,4s algo=compact-log", "user 5,2s algo=sliding-window segments=4", "user 5,2s algo=fixed-window",
@@ -58,6 +59,9 @@ func compareCells(t *testing.T, limit, other rules.Limit) {
 			store.NewRequest(&other, fmt.Sprint("b", b), 1),
 		}
 		own := []*memstore.Cell{&first[a], &second[b]}
+		if n%2 == 1 {
+			cells.Fetch(own)
+		}
 		want, err := store.Take(ctx, stored, requests, true)
 		if err != nil {
 			t.Fatal(err)

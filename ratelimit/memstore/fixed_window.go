@@ -23,6 +23,13 @@ type window struct {
 
 func (f *fixedWindow) reset() { f.windows = f.windows[:0] }
 
+func (f *fixedWindow) fetch() int64 {
+	if len(f.windows) > 0 {
+		return f.windows[0].ends
+	}
+	return 0
+}
+
 // of returns the window of a rule at now, of which nothing is used if none has begun.
 func (f *fixedWindow) of(now int64, req *store.Request, rule rules.Rule) window {
 	length := rule.Window.Microseconds()

@@ -27,6 +27,13 @@ type gap struct {
 
 func (b *intervalBucket) reset() { b.gaps = b.gaps[:0] }
 
+func (b *intervalBucket) fetch() int64 {
+	if len(b.gaps) > 0 {
+		return b.gaps[0].full
+	}
+	return 0
+}
+
 // of returns the gap of a rule, with nothing missing if it has none at now.
 func (b *intervalBucket) of(now int64, rule rules.Rule) gap {
 	window := rule.Window.Microseconds()

@@ -30,6 +30,13 @@ type logged struct {
 
 func (l *slidingLog) reset() { l.admissions, l.gone = l.admissions[:0], 0 }
 
+func (l *slidingLog) fetch() int64 {
+	if last := len(l.admissions) - 1; last >= 0 {
+		return l.admissions[last].at
+	}
+	return 0
+}
+
 func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
 	first, used := l.live(now, rule)
 	switch cost := req.Cost; {
@@ -135,9 +142,28 @@ func (l *slidingLog) take(place int, most int64) (units int64) {
 	return units
 }
 
-// firstAfter is the place of the first admission later than t.
+// firstAfter is the place of the first admission later than t. It is looked for from the newest on, in steps that double: most rules see all of a log, or the
+// last few.
 func (l *slidingLog) firstAfter(t int64) int {
-	return l.gone + sort.Search(len(l.admissions)-l.gone, func(i int) bool { return l.admissions[l.gone+i].at > t })
+	low, high := l.gone, len(l.admissions)
+	if low < high && l.admissions[low].at > t {
+		return low
+	}
+	for step := 1; high-low > step; step *= 2 {
+		if l.admissions[high-step].at <= t {
+			low = high - step + 1
+			break
+		}
+		high -= step
+	}
+	for low < high {
+		if middle := int(uint(low+high) / 2); l.admissions[middle].at > t {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
 }
 
 // firstUpTo is the place of the admission with which those from first on cost so many units.

@@ -27,6 +27,13 @@ func (s *subwindows) leaves(t int64) int64 { return t - t%s.length + (s.segments
 
 func (w *slidingWindow) reset() { w.windows = w.windows[:0] }
 
+func (w *slidingWindow) fetch() int64 {
+	if len(w.windows) > 0 {
+		return w.windows[0].ends
+	}
+	return 0
+}
+
 // of returns the place of a rule's sub-windows, -1 if it has none, and them, empty at now if they have all left.
 func (w *slidingWindow) of(now int64, req *store.Request, rule rules.Rule) (int, subwindows) {
 	segments, length := rules.Subwindows(rule.Window, req.Segments)

@@ -21,6 +21,8 @@ type counts interface {
 	grant(now int64, req *store.Request, n int64)
 	// reset forgets everything, and keeps the memory of it.
 	reset()
+	// fetch reads a little of what ask looks at first, and returns some of it.
+	fetch() int64
 }
 
 // admission is one charge of a key.

@@ -51,7 +51,7 @@ func (s *Simulation) Run(source traffic.Source, progress func()) error {
 	calls := make([]traffic.Call, atOnce)
 	for batches := 1; ; batches++ {
 		n, err := next(source, calls)
-		s.ahead.fetch(calls[:n])
+		s.ahead.fetch(calls[:n], &s.Runs[0].cells)
 		for i := range calls[:n] {
 			if err := s.decide(&calls[i]); err != nil {
 				return err

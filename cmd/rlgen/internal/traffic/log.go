@@ -81,7 +81,10 @@ type Reader struct {
 	number  int64 // of the line in its file
 	lines   *bufio.Reader
 	parse   parser
+	one     record // of the line
+	wants   wants
 	names   Names
+	block   block
 	decided int64 // the time up to which calls have been
 	latest  int64
 	ahead   place // where that stands
@@ -136,7 +139,7 @@ func (l Log) Read(files ...File) (*Reader, error) {
 	if !slices.Contains(Formats, string(l.Format)) && l.Format != "" {
 		return nil, fmt.Errorf("format %q, want %s", l.Format, strings.Join(Formats, ", "))
 	}
-	return &Reader{log: l, files: files}, nil
+	return &Reader{log: l, files: files, wants: l.wants()}, nil
 }
 
 // open goes on to the next file.
@@ -172,14 +175,22 @@ func (r *Reader) Next(c *Call) error {
 		if r.ended != nil {
 			return r.ended
 		}
+		r.fill()
+	}
+}
+
+// fill reads the next lines into the queue.
+func (r *Reader) fill() {
+	for r.ended == nil && !r.block.full() {
 		r.read()
 	}
+	r.block.settle(&r.names, r.decided, &r.queue)
 }
 
 // Decided lets the names of calls up to a time be forgotten.
 func (r *Reader) Decided(at int64) { r.decided = at }
 
-// read reads one line into the queue.
+// read reads one line into the block.
 func (r *Reader) read() {
 	if r.lines == nil {
 		r.ended = r.open()
@@ -223,8 +234,8 @@ func (r *Reader) broken(err error) {
 
 // take takes the call of a line.
 func (r *Reader) take(line []byte) {
-	one := record{cost: 1}
-	err := r.parse(line, &one)
+	r.one = record{cost: 1}
+	err := r.parse(line, &r.one)
 	if err == errNone {
 		return
 	}
@@ -232,10 +243,10 @@ func (r *Reader) take(line []byte) {
 	switch {
 	case err != nil:
 		r.bad(err)
-	case r.log.Match != nil && !r.log.Match.Match(one.method):
+	case r.log.Match != nil && !r.log.Match.Match(r.one.method):
 		r.Left++
 	default:
-		r.put(&one)
+		r.put(&r.one)
 	}
 }
 
@@ -269,7 +280,7 @@ func (r *Reader) bad(err error) {
 	}
 }
 
-// put puts a call into the queue, at its time.
+// put puts a call into the block.
 func (r *Reader) put(one *record) {
 	switch {
 	case one.at < 0:
@@ -280,21 +291,10 @@ func (r *Reader) put(one *record) {
 		r.bad(fmt.Errorf("it is %v earlier than %s:%d, want at most %v", Between(one.at, r.latest), r.ahead.name, r.ahead.number, r.log.Within))
 		return
 	}
-	r.queue.put(&Call{
-		At: one.at, Cost: one.cost, Status: one.status,
-		Addr: r.named("address", one.addr, one.at), User: r.named("user", one.user, one.at), Key: r.named("key", one.key, one.at),
-	})
+	r.block.put(one, r.wants)
 	if one.at > r.latest || r.ahead.number == 0 {
 		r.latest, r.ahead = one.at, place{r.name, r.number}
 	}
-}
-
-// named returns the name that a column of a call has, nil if it is of no use.
-func (r *Reader) named(what string, text []byte, at int64) *Name {
-	if len(text) == 0 || r.log.Names != nil && !slices.Contains(r.log.Names, what) {
-		return nil
-	}
-	return r.names.Of(text, at, r.decided)
 }
 
 // parser returns that of the log, of which line is the first.

@@ -16,8 +16,6 @@ type Name struct {
 	Own any
 	// Gone says that calls of the text have another Name from now on.
 	Gone bool
-
-	hash uint64
 }
 
 // String is the text, empty of nobody.
@@ -31,62 +29,102 @@ func (n *Name) String() string {
 // Names is a table of names that forgets those that nobody needs, so that its memory is bounded by what is needed at a time. The zero Names is empty.
 type Names struct {
 	seed  maphash.Seed
-	slots []*Name // by hash, in the first free one from there; a power of two
+	slots []slot // by hash, in the first free one from there; a power of two
 	used  int
-	most  int // before those that nobody needs are forgotten
+	most  int   // before those that nobody needs are forgotten
+	sum   int64 // of what is fetched, so that it is
+}
+
+// slot is one place of a table; the zero slot is free.
+type slot struct {
+	hash uint64 // of the name's text
+	name *Name
+}
+
+// ask asks for the name of a text, which a call at a time has.
+type ask struct {
+	text []byte
+	hash uint64
+	at   int64
+	name **Name // where it is to be
 }
 
 const fewestNames = 1 << 10
 
 // Of returns the name of a text that a call at a time has, nil if the text is empty. Nobody needs those any more that are needed before a time at last.
-func (t *Names) Of(text []byte, at, before int64) *Name {
-	if len(text) == 0 {
-		return nil
+func (t *Names) Of(text []byte, at, before int64) (n *Name) {
+	if len(text) > 0 {
+		t.answer([]ask{{text: text, at: at, name: &n}}, before)
 	}
-	if t.used >= t.most {
-		t.forget(before)
-	}
-	hash := maphash.Bytes(t.seed, text)
-	slot := t.slot(hash, text)
-	if *slot == nil {
-		t.used++
-		*slot = &Name{Text: string(text), hash: hash}
-	}
-	n := *slot
-	n.Until = max(n.Until, at)
 	return n
 }
 
+// answer answers asks, of whose texts none is empty.
+func (t *Names) answer(asks []ask, before int64) {
+	if t.slots == nil {
+		t.seed = maphash.MakeSeed()
+		t.forget(before)
+	}
+	for i := range asks {
+		asks[i].hash = maphash.Bytes(t.seed, asks[i].text)
+	}
+	t.fetch(asks)
+	for i := range asks {
+		*asks[i].name = t.of(&asks[i], before)
+	}
+}
+
+// fetch reads a little of what answers to asks will look at. Where names are many, it is in no cache of the processor: here it comes from memory for many asks
+// at a time.
+func (t *Names) fetch(asks []ask) {
+	mask := uint64(len(t.slots) - 1)
+	for i := range asks {
+		if n := t.slots[asks[i].hash&mask].name; n != nil {
+			t.sum += n.Until + int64(n.Text[0])
+		}
+	}
+}
+
+func (t *Names) of(a *ask, before int64) *Name {
+	if t.used >= t.most {
+		t.forget(before)
+	}
+	s := t.slot(a.hash, a.text)
+	if s.name == nil {
+		t.used++
+		*s = slot{a.hash, &Name{Text: string(a.text)}}
+	}
+	s.name.Until = max(s.name.Until, a.at)
+	return s.name
+}
+
 // slot returns the slot of a text, or the free one for it.
-func (t *Names) slot(hash uint64, text []byte) **Name {
+func (t *Names) slot(hash uint64, text []byte) *slot {
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
-		if n := t.slots[i]; n == nil || n.hash == hash && n.Text == string(text) {
-			return &t.slots[i]
+		if s := &t.slots[i]; s.name == nil || s.hash == hash && s.name.Text == string(text) {
+			return s
 		}
 	}
 }
 
 // forget drops the names that nobody needs, and makes room for half as many more as are left.
 func (t *Names) forget(before int64) {
-	if t.slots == nil {
-		t.seed = maphash.MakeSeed()
-	}
 	old, left := t.slots, 0
-	for _, n := range old {
-		if n != nil && n.Until >= before {
+	for _, s := range old {
+		if s.name != nil && s.name.Until >= before {
 			left++
 		}
 	}
 	t.used, t.most = left, max(fewestNames, left+left/2)
-	t.slots = make([]*Name, 1<<bits.Len(uint(2*t.most-1)))
-	for _, n := range old {
+	t.slots = make([]slot, 1<<bits.Len(uint(2*t.most-1)))
+	for _, s := range old {
 		switch {
-		case n == nil:
-		case n.Until < before:
-			n.Gone = true
+		case s.name == nil:
+		case s.name.Until < before:
+			s.name.Gone = true
 		default:
-			*t.slot(n.hash, []byte(n.Text)) = n
+			*t.slot(s.hash, []byte(s.name.Text)) = s
 		}
 	}
 }

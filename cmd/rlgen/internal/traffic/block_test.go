@@ -1,0 +1,81 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// Calls of more lines than a block has are all there, each with its names, and what stands between them is too.
+func TestBlocks(t *testing.T) {
+	const lines = 3*mostCalls + 7
+	var text strings.Builder
+	text.WriteString("time,user,address,key\n")
+	for i := range lines {
+		fmt.Fprintf(&text, "%d,user-%d,10.0.0.%d,%s\n", i, i%500, i%200, []string{"", "k"}[i%2])
+		if i%100 == 0 {
+			text.WriteString("\nnonsense\n")
+		}
+	}
+	r := reader(t, Log{}, text.String())
+	for i := range lines {
+		var c Call
+		if err := r.Next(&c); err != nil {
+			t.Fatal(err)
+		}
+		got := [...]string{c.User.String(), c.Addr.String(), c.Key.String()}
+		want := [...]string{fmt.Sprint("user-", i%500), fmt.Sprint("10.0.0.", i%200), []string{"", "k"}[i%2]}
+		if got != want || c.At != int64(i)*1e6 || c.Cost != 1 {
+			t.Fatalf("call %d is %+v of %q, want one of %q", i, c, got, want)
+		}
+	}
+	if err := r.Next(new(Call)); err != io.EOF || r.Bad != lines/100+1 || r.Lines != lines+r.Bad {
+		t.Errorf("behind the last call error %v, %d bad of %d lines, want the end, %d of %d", err, r.Bad, r.Lines, lines/100+1, lines+lines/100+1)
+	}
+}
+
+// Of lines that are long a block has few.
+func TestBlockOfLongLines(t *testing.T) {
+	long := strings.Repeat("x", mostTexts/4)
+	var text strings.Builder
+	text.WriteString("time,user\n")
+	for i := range 100 {
+		fmt.Fprintf(&text, "%d,%s%d\n", i, long, i)
+	}
+	r := reader(t, Log{}, text.String())
+	for i := range 100 {
+		var c Call
+		if err := r.Next(&c); err != nil || c.User.Text != fmt.Sprint(long, i) {
+			t.Fatalf("call %d: error %v, a user of %d bytes, want %d", i, err, len(c.User.String()), len(long)+2)
+		}
+	}
+	if n := cap(r.block.texts); n > 4*mostTexts {
+		t.Errorf("a block has room for texts of %d bytes, want %d and that of a line, or a little more", n, mostTexts)
+	}
+}
+
+// The first line that cannot be read ends a strict log behind the calls before it.
+func TestBlockThatEnds(t *testing.T) {
+	r := reader(t, Log{Strict: true}, "time,user\n1,a\n2,b\nnever,c\n3,d\n")
+	users := ""
+	for {
+		var c Call
+		if err := r.Next(&c); err != nil {
+			if err == io.EOF || users != "ab" {
+				t.Errorf("users %q and error %v, want ab and what is wrong with the third", users, err)
+			}
+			return
+		}
+		users += c.User.Text
+	}
+}
+
+func reader(t *testing.T, log Log, text string) *Reader {
+	t.Helper()
+	r, err := log.Read(File{Name: "log", Reader: strings.NewReader(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
