@@ -44,9 +44,10 @@ type Limit struct {
 	LongestRetry, LongestDelay time.Duration
 	Rules                      []Rule
 	// Hit has the ids that were denied most often.
-	Hit   Top
-	ids   ids
-	index int // among the limits of all runs
+	Hit     Top
+	ids     ids
+	index   int           // among the limits of all runs
+	request store.Request // of a call that costs 1
 }
 
 // Rule is what one rule did.
@@ -55,23 +56,25 @@ type Rule struct {
 	Denied int64
 	// Peak is the most calls of one id in a window of the clock's, denied ones and costs included, PeakID whose they were, and
 	// PeakAt when that window began, µs since 1970.
-	Peak   int64
-	PeakID string
-	PeakAt int64
+	Peak     int64
+	PeakID   string
+	PeakAt   int64
+	capacity int64
 }
 
 func (s *Simulation) newRun(c Candidate) (*Run, error) {
 	r := &Run{Candidate: c, sim: s}
 	for i := range c.Policy.Limits {
-		l := &Limit{Limit: &c.Policy.Limits[i], index: s.limits}
+		own := &c.Policy.Limits[i]
+		l := &Limit{Limit: own, index: s.limits, request: store.NewRequest(own, own.Bucket, 1)}
 		s.limits++
-		for _, rule := range l.Limit.Rules {
-			l.Rules = append(l.Rules, Rule{Rule: rule})
+		for _, rule := range own.Rules {
+			l.Rules = append(l.Rules, Rule{Rule: rule, capacity: own.Capacity(rule)})
 			l.ids.window = max(l.ids.window, rule.Window.Microseconds())
 		}
 		r.Limits = append(r.Limits, l)
 		r.charged = r.charged || l.Charge != rules.ChargeAlways
-		if err := store.Validate([]store.Request{store.NewRequest(l.Limit, l.Bucket, 1)}); err != nil {
+		if err := store.Validate([]store.Request{l.request}); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
@@ -115,19 +118,19 @@ func (r *Run) ask(call *traffic.Call) (able bool) {
 			able = false
 			continue
 		}
-		r.requests = append(r.requests, l.request(id, call.Cost))
+		r.requests = append(r.requests, l.request)
+		l.aim(&r.requests[len(r.requests)-1], id, call.Cost)
 		r.counts, r.asked = append(r.counts, &who.cell), append(r.asked, asked{i, id, who})
 	}
 	return able
 }
 
-// request asks for a call of an id. Only a ban needs a key.
-func (l *Limit) request(id *traffic.Name, cost int64) store.Request {
-	key := ""
+// aim makes the limit's request that of a call of an id. Only a ban needs a key.
+func (l *Limit) aim(req *store.Request, id *traffic.Name, cost int64) {
+	req.Cost = cost
 	if l.Ban > 0 {
-		key = id.Text + ":" + l.Bucket
+		req.Key = id.Text + ":" + l.Bucket
 	}
-	return store.NewRequest(l.Limit, key, cost)
 }
 
 // settle gives back what a call is not charged for, by how it ends.
@@ -197,7 +200,7 @@ func (l *Limit) answer(answers []store.RuleOutcome, allowed bool) (retry time.Du
 func (l *Limit) level(answers []store.RuleOutcome) float64 {
 	level := 0.0
 	for j := range answers {
-		level = max(level, 1-float64(answers[j].Remaining)/float64(l.Capacity(l.Rules[j].Rule)))
+		level = max(level, 1-float64(answers[j].Remaining)/float64(l.Rules[j].capacity))
 	}
 	return level
 }
@@ -206,8 +209,8 @@ func (l *Limit) level(answers []store.RuleOutcome) float64 {
 func (l *Limit) MostIDs() int { return l.ids.most }
 
 func (l *Limit) fits(cost int64) bool {
-	for _, r := range l.Rules {
-		if cost > l.Capacity(r.Rule) {
+	for j := range l.Rules {
+		if cost > l.Rules[j].capacity {
 			return false
 		}
 	}

@@ -110,23 +110,31 @@ func (t *Names) slot(hash uint64, text []byte) *slot {
 
 // forget drops the names that nobody needs, and makes room for half as many more as are left.
 func (t *Names) forget(before int64) {
-	old, left := t.slots, 0
-	for _, s := range old {
-		if s.name != nil && s.name.Until >= before {
-			left++
-		}
-	}
-	t.used, t.most = left, max(fewestNames, left+left/2)
-	t.slots = make([]slot, 1<<bits.Len(uint(2*t.most-1)))
-	for _, s := range old {
+	left := t.slots[:0]
+	for _, s := range t.slots {
 		switch {
 		case s.name == nil:
 		case s.name.Until < before:
 			s.name.Gone = true
 		default:
-			*t.slot(s.hash, []byte(s.name.Text)) = s
+			left = append(left, s)
 		}
 	}
+	t.used, t.most = len(left), max(fewestNames, len(left)+len(left)/2)
+	t.slots = make([]slot, 1<<bits.Len(uint(2*t.most-1)))
+	for _, s := range left {
+		*t.free(s.hash) = s
+	}
+}
+
+// free returns the free slot for a text that has none.
+func (t *Names) free(hash uint64) *slot {
+	mask := uint64(len(t.slots) - 1)
+	i := hash & mask
+	for t.slots[i].name != nil {
+		i = (i + 1) & mask
+	}
+	return &t.slots[i]
 }
 
 // numbered is names by their numbers, some of which are forgotten as those of [Names] are.
