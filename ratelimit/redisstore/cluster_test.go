@@ -262,17 +262,18 @@ func nodeID(t *testing.T, node *redistest.Server) string {
 // TestManyDeniedAcrossSlots is the denial of TestDeniedAcrossSlots for more callers at once than any pool has
 // connections: an id that has used up its own limit charges nobody else's, however hard it tries.
 func TestManyDeniedAcrossSlots(t *testing.T) {
-	client := redistest.NewCluster(t).Client(t)
-	for _, budget := range []time.Duration{100 * time.Millisecond, 10 * time.Second} {
+	cluster := redistest.NewCluster(t)
+	client := cluster.Client(t)
+	for budget, crowd := range map[time.Duration]int{100 * time.Millisecond: 1000, 10 * time.Second: 200} {
 		t.Run(budget.String(), func(t *testing.T) {
-			s := newStore(t, client, redisstore.WithBudget(budget))
-			patient := newStore(t, client)
+			s := newStore(t, client, redisstore.WithBudget(budget), redisstore.WithGiveBackTime(5*time.Minute))
+			patient := newStore(t, cluster.Client(t)) // which does not wait for connections behind those callers
 			p := redistest.Prefix(t)
 			user, global, ip := request(p+"user", 1, 1), request(p+"global", 100_000, 1), request(p+"ip", 100_000, 1)
 			take(t, patient, user)
 			var allowed atomic.Int64
 			var callers sync.WaitGroup
-			for range 1000 {
+			for range crowd {
 				callers.Go(func() {
 					if out, err := store.Take(context.Background(), s, []store.Request{user, global, ip}, false); err == nil && out.Allowed {
 						allowed.Add(1)

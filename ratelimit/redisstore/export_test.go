@@ -47,6 +47,14 @@ func WithBases(next func() uint64) Option {
 	})
 }
 
+// WithGiveBackTime sets for how long what is denied in another slot is given back, which is long enough but for a machine with much else to do.
+func WithGiveBackTime(d time.Duration) Option {
+	return optionFunc(func(s *Store) error {
+		s.insists = d
+		return nil
+	})
+}
+
 // ScriptText is the text of the script as it is shipped.
 func ScriptText() string { return assemble() }
 

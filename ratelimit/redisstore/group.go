@@ -59,8 +59,8 @@ func (d decision) part(g group) decision {
 	return d
 }
 
-// giveBackTimeout is how long a give-back is tried, which goes on after its call where it must.
-const giveBackTimeout = 10 * time.Second
+// giveBackTime is how long a give-back is tried, which goes on after its call where it must.
+const giveBackTime = 10 * time.Second
 
 // reserve decides d by flights that are under way, one for each group. Unless all of them allow, it gives back what any of
 // them has charged, or may have: before it returns if the budget permits, afterwards if not.
@@ -206,7 +206,7 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 		defer close(back.done)
 		<-f.done
 		if f.mayHaveCharged() && back.settleOn(f) {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.insists)
 			defer cancel()
 			s.fly(limited, back)
 		}

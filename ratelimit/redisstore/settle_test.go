@@ -23,7 +23,7 @@ func TestOutageIsSettled(t *testing.T) {
 		{"one, keys kept", 1, 3, true, []int{9}, 0},
 		{"one, keys kept, new id", 1, 0, true, []int{12}, 0},
 		{"one, keys kept, nothing left", 1, outageLimit, true, []int{0}, 0},
-		{"one, keys lost", 1, 3, false, []int{9}, 3}, // which are lost
+		{"one, keys lost", 1, 3, false, []int{9}, 3},        // which are lost
 		{"three, keys kept", 3, 3, true, []int{1, 4, 4}, 2}, // before the third is called
 		{"three, keys kept, nothing left", 3, outageLimit, true, []int{0, 4, 4}, 0},
 		{"three, keys lost", 3, 3, false, []int{1, 4, 4}, 3},

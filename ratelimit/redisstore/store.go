@@ -25,6 +25,8 @@ type Store struct {
 	most   int                         // decisions of one call of the script
 	lane   *lane                       // batches the decisions of callers; nil where each goes alone
 
+	insists time.Duration // on a give-back after its call
+
 	servers *rediscall.Servers
 
 	clock func() time.Time // replaces the server's clock where the script is a test's; nil otherwise
@@ -49,6 +51,8 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		budget: DefaultBudget,
 		most:   DefaultBatching,
 		base:   randomBase,
+
+		insists: giveBackTime,
 	}
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
