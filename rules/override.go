@@ -358,6 +358,14 @@ func newLimitNames(policies []*Policy) limitNames {
 	return n
 }
 
+// SameLimit says whether two names mean the same limit of policies, such as Create/user and orders.Orders.Create/user.
+func SameLimit(policies []*Policy, a, b string) bool {
+	names := newLimitNames(policies)
+	one, fault := names.find(a)
+	other, faulty := names.find(b)
+	return fault == "" && faulty == "" && one[0] == other[0]
+}
+
 // find returns the limits that a name means, all of one type; or what is wrong with it.
 func (n *limitNames) find(name string) (at []limitAt, fault string) {
 	if at := n.short[name]; len(at) > 0 {

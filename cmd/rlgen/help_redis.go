@@ -11,11 +11,15 @@ of a method and an id as the program does, and never search for any.
 	rlgen override                              the overrides in Redis, and what is wrong with them
 	rlgen override set Create/user 20,1s        changes one; remove Create/user takes it away
 	rlgen override set One 2,1h Two 2,1h        changes several at once, as limits need that share a bucket;
-	                                            so does remove One Two
+	                                            so does remove One Two. What others write meanwhile is judged
+	                                            with it, so that nobody's change is lost
+
+Names of overrides are those of rlgen list, with or without their type: a limit has one entry, by whichever name it is
+there. Entries without a name or a text, as others may write them, are removed as "", and names with a dash behind --.
 
 A method is orders.Orders.Create, or Create where only one is called so. An id is user=, ip= (of which IPv6
 counts by its network), key= and the text that by= makes, or global. -limit Create/user is that limit alone,
--plan pro those that hold for a caller on a plan.
+-plan pro those that hold for a caller on a plan, which is to be one of some limit.
 
 The URL of Redis is in REDIS_URL, or in the file of -redis-file: redis://user:password@host:port/db,
 rediss:// for TLS, redis+sentinel://host,host/master, redis+cluster://host,host. SSL_CERT_FILE names an

@@ -41,6 +41,7 @@ type operating struct {
 	*flag.FlagSet
 	session  *live.Session
 	synopsis string
+	args     []string
 
 	redis, redisFile           string
 	packages, tags, limitsFile string
@@ -68,11 +69,8 @@ func (c *command) operate(ctx context.Context, name string, args []string) int {
 	case err != nil:
 		return exitUsage
 	}
-	for _, arg := range o.Args() {
-		if strings.HasPrefix(arg, "-") {
-			fmt.Fprintf(c.stderr, "rlgen: found %q behind the method, want flags before it\n", arg)
-			return exitUsage
-		}
+	if err := o.readArgs(); err != nil {
+		return c.failAt(live.Address{}, err)
 	}
 	at, err := live.Find(o.redis, o.redisFile)
 	code := exitOK
@@ -87,6 +85,24 @@ func (c *command) operate(ctx context.Context, name string, args []string) int {
 	}
 	return code
 }
+
+// readArgs takes what stands behind the flags. What begins with a dash is a flag at the wrong place, unless it stands behind --.
+func (o *operating) readArgs() error {
+	for i, arg := range o.FlagSet.Args() {
+		switch {
+		case arg == "--":
+			o.args = append(o.args, o.FlagSet.Args()[i+1:]...)
+			return nil
+		case strings.HasPrefix(arg, "-"):
+			return argument("found %q behind the method, want flags before it", arg)
+		}
+		o.args = append(o.args, arg)
+	}
+	return nil
+}
+
+// Args are the arguments behind the flags.
+func (o *operating) Args() []string { return o.args }
 
 // failAt prints an error without the passwords of an address, and returns the exit code.
 func (c *command) failAt(at live.Address, err error) int {
@@ -169,7 +185,7 @@ func (o *operating) secret() ([]byte, error) {
 	}
 	text, err := os.ReadFile(o.secretFile)
 	if err != nil {
-		return nil, fmt.Errorf("-hash-secret: %w", err)
+		return nil, argument("-hash-secret: %w", err)
 	}
 	secret := bytes.TrimRight(text, "\r\n")
 	if len(secret) < minSecret {
@@ -212,7 +228,7 @@ func readPolicies(file string) ([]*rules.Policy, error) {
 	defer f.Close()
 	var methods []methodJSON
 	if err := json.NewDecoder(f).Decode(&methods); err != nil {
-		return nil, fmt.Errorf("-limits: %s: %w; want what rlgen list -json prints", file, err)
+		return nil, argument("-limits: %s: %w; want what rlgen list -json prints", file, err)
 	}
 	var policies []*rules.Policy
 	for _, m := range methods {
@@ -220,7 +236,7 @@ func readPolicies(file string) ([]*rules.Policy, error) {
 		for _, l := range m.Limits {
 			d, err := rules.Parse(l.Directive)
 			if err != nil {
-				return nil, fmt.Errorf("-limits: %s: %s.%s: %w; want what rlgen list -json of this version prints", file, m.Type, m.Method, err)
+				return nil, argument("-limits: %s: %s.%s: %w; want what rlgen list -json of this version prints", file, m.Type, m.Method, err)
 			}
 			p.Limits = append(p.Limits, d.Limit)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,9 +25,12 @@ type target struct {
 // target reads the method and the ids. The last of the arguments is left out where it is not of them.
 func (o *operating) target(args []string) (t target, err error) {
 	if len(args) < 2 {
-		return t, argument("found %d arguments, want a method and ids: %s", o.NArg(), o.synopsis)
+		return t, argument("found %d arguments, want a method and ids: %s", len(o.args), o.synopsis)
 	}
 	if t.Guard, err = o.session.Find(args[0]); err != nil {
+		return t, err
+	}
+	if err := o.checkPlan(); err != nil {
 		return t, err
 	}
 	p := t.Policy()
@@ -39,6 +43,9 @@ func (o *operating) target(args []string) (t target, err error) {
 		if _, err := netip.ParseAddr(id.Text); id.Kind == rules.IP && err != nil {
 			return t, argument("found the id %q, which is no address, want one such as ip=192.0.2.1", arg)
 		}
+		if !counts(p, id.Kind) {
+			return t, argument("found the id %q, and no limit of %s counts by %v, want %s", arg, t.method, id.Kind, strings.Join(forms(p), ", "))
+		}
 		t.ids = append(t.ids, id)
 	}
 	return t, nil
@@ -49,14 +56,35 @@ func forms(p *rules.Policy) []string {
 	texts := map[rules.Kind]string{rules.User: "user=<id>", rules.IP: "ip=<address>", rules.Key: "key=<text>", rules.Global: "global"}
 	var list []string
 	for _, kind := range []rules.Kind{rules.User, rules.IP, rules.Key, rules.Global} {
-		for i := range p.Limits {
-			if p.Limits[i].Whose() == kind {
-				list = append(list, texts[kind])
-				break
-			}
+		if counts(p, kind) {
+			list = append(list, texts[kind])
 		}
 	}
 	return list
+}
+
+// counts says whether a limit of p counts by a kind of id.
+func counts(p *rules.Policy, kind rules.Kind) bool {
+	return slices.ContainsFunc(p.Limits, func(l rules.Limit) bool { return l.Whose() == kind })
+}
+
+// checkPlan refuses a plan that no limit of any method knows.
+func (o *operating) checkPlan() error {
+	var plans []string
+	for _, p := range o.session.Policies() {
+		for i := range p.Limits {
+			if plan := p.Limits[i].Plan; plan != "" && !slices.Contains(plans, plan) {
+				plans = append(plans, plan)
+			}
+		}
+	}
+	switch slices.Sort(plans); {
+	case o.plan == "" || slices.Contains(plans, o.plan):
+		return nil
+	case len(plans) == 0:
+		return argument("-plan: found the plan %q, and no limit is of a plan", o.plan)
+	}
+	return argument("-plan: found the plan %q, want one of %s", o.plan, strings.Join(plans, ", "))
 }
 
 // caller is the context of what is asked for the ids.
@@ -67,17 +95,25 @@ func (o *operating) caller(ctx context.Context) context.Context {
 	return ctx
 }
 
-// wrong makes an error that the arguments have brought about one of them: a name or an id that suits no limit.
-func wrong(err error, t target, id, hint string) error {
+// wrong makes an error that the arguments have brought about one of them: a name, an id or a plan that suits no limit.
+func (o *operating) wrong(err error, t target, id, hint string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, ratelimit.ErrNoIdentity):
-		return argument("%w", err)
+		return argument("%s", found(err))
+	case errors.Is(err, ratelimit.ErrMisconfigured) && strings.Contains(err.Error(), "found no limit") && o.plan != "":
+		return argument("no limit of %s by %s holds for the plan %q", t.method, id, o.plan)
 	case errors.Is(err, ratelimit.ErrMisconfigured) && strings.Contains(err.Error(), "found "):
-		return argument("%w (of %s, id %s%s)", err, t.method, id, hint)
+		return argument("%s (of %s, id %s%s)", found(err), t.method, id, hint)
 	}
 	return err
+}
+
+// found is what an error has found, without the words before it.
+func found(err error) string {
+	text := err.Error()
+	return text[max(0, strings.Index(text, "found ")):]
 }
 
 // peekJSON is how an id stands with the limits of a method.
@@ -133,7 +169,7 @@ func (o *operating) peek(ctx context.Context) (int, error) {
 	code := exitOK
 	for i, id := range t.ids {
 		standings, err := t.Peek(o.caller(ctx), id, o.limits...)
-		if err := wrong(err, t, t.names[i], ""); err != nil {
+		if err := o.wrong(err, t, t.names[i], ""); err != nil {
 			return exitFindings, err
 		}
 		p := peekJSON{Method: t.method, ID: t.names[i]}
@@ -275,7 +311,7 @@ func (o *operating) keys(ctx context.Context) (int, error) {
 	all := []keysJSON{}
 	for i, id := range t.ids {
 		limits, err := t.Keys(o.caller(ctx), id, o.limits...)
-		if err := wrong(err, t, t.names[i], ""); err != nil {
+		if err := o.wrong(err, t, t.names[i], ""); err != nil {
 			return exitFindings, err
 		}
 		of := keysJSON{Method: t.method, ID: t.names[i]}

@@ -155,7 +155,7 @@ func (o *operating) subject(ctx context.Context, t target, i int, c change) (sub
 	s := subject{id: t.ids[i], name: t.names[i]}
 	var err error
 	if s.before, err = t.Peek(ctx, s.id, o.limits...); err != nil {
-		return s, wrong(err, t, s.name, "")
+		return s, o.wrong(err, t, s.name, "")
 	}
 	for i := range s.before {
 		standing := &s.before[i]
@@ -179,7 +179,7 @@ func (o *operating) subject(ctx context.Context, t target, i int, c change) (sub
 func (o *operating) changeOne(ctx context.Context, t target, s subject, c change) ([]changeJSON, error) {
 	if !o.dry {
 		if err := c.to(ctx, t.Guard, s.id, s.limits); err != nil {
-			return nil, o.undecided(wrong(err, t, s.name, c.hint), c)
+			return nil, o.undecided(o.wrong(err, t, s.name, c.hint), c)
 		}
 	}
 	after, err := t.Peek(ctx, s.id, s.limits...)
@@ -243,13 +243,14 @@ type overriddenJSON struct {
 	Directive string `json:"directive,omitempty"`
 }
 
-// overrodeJSON is what has been done to an entry of the hash; empty texts are none.
+// overrodeJSON is what has been done to an entry of the hash.
 type overrodeJSON struct {
 	Done   string `json:"done"`
 	DryRun bool   `json:"dryRun,omitempty"`
 	Name   string `json:"name"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
+	// Before and After are the texts, none where there is no entry.
+	Before *string `json:"before,omitempty"`
+	After  *string `json:"after,omitempty"`
 	// By is where the text is that holds in place of this one, or of none.
 	By string `json:"by,omitempty"`
 }
@@ -295,7 +296,7 @@ func (o *operating) listOverrides(ctx context.Context) (int, error) {
 		fmt.Fprintln(o.stdout, "no overrides in Redis")
 	default:
 		for _, e := range entries {
-			fmt.Fprintf(o.stdout, "%s: %s\n", shown(e.Name), shown(e.Text))
+			fmt.Fprintf(o.stdout, "%s: %s\n", quoted(e.Name), quoted(e.Text))
 		}
 	}
 	if fault != nil {
@@ -374,7 +375,13 @@ func (o *operating) changeOverrides(ctx context.Context, done, do string, entrie
 	}
 	var all []overrodeJSON
 	for _, e := range c.Entries {
-		one := overrodeJSON{o.would(done, do), o.dry, e.Name, e.Before, e.After, o.elsewhere(e.By)}
+		one := overrodeJSON{Done: o.would(done, do), DryRun: o.dry, Name: e.Name, By: o.elsewhere(e.By)}
+		if e.Was {
+			one.Before = &e.Before
+		}
+		if e.After != "" {
+			one.After = &e.After
+		}
 		if all = append(all, one); !o.json {
 			o.printOverride(one, e)
 		}
@@ -403,20 +410,20 @@ func (o *operating) elsewhere(by *rules.Override) string {
 
 // printOverride prints what has been done to an entry of the hash.
 func (o *operating) printOverride(one overrodeJSON, e live.Changed) {
-	name, before, after := shown(one.Name), shown(one.Before), shown(one.After)
+	name, before, after := quoted(one.Name), quoted(e.Before), quoted(e.After)
 	holds := ""
 	switch {
 	case one.By != "":
-		holds = fmt.Sprintf("; %s holds, by %s", shown(e.By.Text), shown(one.By))
+		holds = fmt.Sprintf("; %s holds, by %s", quoted(e.By.Text), shown(one.By))
 	case e.After == "" && e.By == nil && e.Known:
 		holds = "; the directive holds"
 	}
 	switch {
-	case before == "" && after == "":
-		fmt.Fprintf(o.stdout, "%s has no override in Redis\n", name)
-	case after == "":
+	case !e.Was && e.After == "":
+		fmt.Fprintf(o.stdout, "%s has no override in Redis%s\n", name, holds)
+	case e.After == "":
 		fmt.Fprintf(o.stdout, "%s %s, which was %s%s\n", one.Done, name, before, holds)
-	case before == "":
+	case !e.Was:
 		fmt.Fprintf(o.stdout, "%s %s to %s%s\n", one.Done, name, after, holds)
 	default:
 		fmt.Fprintf(o.stdout, "%s %s to %s, which was %s%s\n", one.Done, name, after, before, holds)

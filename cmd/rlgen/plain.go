@@ -60,3 +60,11 @@ func shown(text string) string {
 	}
 	return text
 }
+
+// quoted is a text as shown has it, and an empty one in quotes.
+func quoted(text string) string {
+	if text == "" {
+		return `""`
+	}
+	return shown(text)
+}

@@ -30,8 +30,6 @@ type limitView struct {
 	Holds     bool   `json:"holds,omitempty"` // a concurrency or a lock, of which no ids can be asked
 	Bans      bool   `json:"bans,omitempty"`
 	Computed  bool   `json:"computed,omitempty"` // its rules, by the program for each caller
-
-	by string // the name that the override has
 }
 
 // limitsOf are the limits of a survey, by method and in the order of their directives.
@@ -64,7 +62,7 @@ func (d *Dashboard) limit(mode rules.Mode, p rules.Overridden, i int) limitView 
 	}
 	now.Name = written.Name
 	if p.By != nil && p.By[i] != nil {
-		v.Override, v.From, v.by = p.By[i].Text, p.By[i].At.String(), p.By[i].Name
+		v.Override, v.From = p.By[i].Text, p.By[i].At.String()
 		v.Now = now.String()
 	}
 	if p.Off != nil && p.Off[i] {

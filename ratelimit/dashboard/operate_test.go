@@ -1,18 +1,22 @@
 package dashboard_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/rlgen/rlgen/ratelimit/dashboard"
 	"github.com/rlgen/rlgen/ratelimit/override"
@@ -286,6 +290,56 @@ func TestOverride(t *testing.T) {
 	}
 	if got := client.HGetAll(t.Context(), "rl:overrides").Val(); len(got) != 0 {
 		t.Errorf("the overrides are %q, want none", got)
+	}
+}
+
+// meddler does something before the overrides are written.
+type meddler struct{ do atomic.Pointer[func()] }
+
+func (m *meddler) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *meddler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if slices.Contains([]any{"eval", "hset", "hdel"}, cmd.Args()[0]) && slices.Contains(cmd.Args(), any("rl:overrides")) {
+			if do := m.do.Swap(nil); do != nil {
+				(*do)()
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// What somebody at a shell changes while the page does is not lost: the page judges it with its own, and makes no mode of a text that is not there any more.
+func TestOverrideMeetsAnother(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	shell, client, other := server.Client(t), server.Client(t), new(meddler)
+	client.AddHook(other)
+	sets := func(name string) {
+		do := func() { shell.HSet(context.Background(), "rl:overrides", name, "5,1h") }
+		other.do.Store(&do)
+	}
+	i := newShared(t, client, dashboard.WithWrites())
+	watch(t, i, shell)
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user","text":"20,1h"}`)
+	sets("orders.Orders.Create/user")
+	w := i.post("change", `{"do":"override","limit":"orders.Orders.Create/user","text":"shadow"}`)
+	if want := `overridden by "5,1h" meanwhile, want "20,1h"`; w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+		t.Errorf("a shadow of what is another meanwhile = %d %s, want 400 and %s", w.Code, w.Body, want)
+	}
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user"}`)
+	sets("Create/user")
+	i.change(`{"do":"override","limit":"orders.Orders.Create/user","text":"6,1h"}`)
+	if fields := shell.HGetAll(t.Context(), "rl:overrides").Val(); len(fields) != 1 || fields["Create/user"] != "6,1h" {
+		t.Errorf("the overrides are %q, want one of the limit, by the name that it has", fields)
+	}
+	sets("Gone")
+	if w := i.post("change", `{"do":"override","limit":"orders.Orders.Create/user","text":"7,1h"}`); w.Code != 400 || !strings.Contains(w.Body.String(), "Gone") {
+		t.Errorf("override beside a wrong one of another = %d %s, want 400 and what is wrong", w.Code, w.Body)
 	}
 }
 

@@ -25,7 +25,7 @@ func (d *Dashboard) planOverride(o order) (what string, do func(context.Context)
 	if what = fmt.Sprintf("override %s by %q", l.Handle, text); text == "" {
 		what = fmt.Sprintf("let %s hold as it is written", l.Handle)
 	}
-	return what, func(ctx context.Context) error { return d.override(ctx, l, text) }, nil
+	return what, func(ctx context.Context) error { return d.override(ctx, l, text, text == strings.TrimSpace(o.Text)) }, nil
 }
 
 // named returns the first limit that overrides call so.
@@ -49,35 +49,43 @@ func (l *limitView) become(asked string) string {
 	return asked
 }
 
-// override writes an override, or takes it away where text is empty, once it is known to fit; and waits until this instance heeds it.
-func (d *Dashboard) override(ctx context.Context, l limitView, text string) error {
+// override writes an override, or takes it away where text is empty, once it is known to fit; and waits until this instance heeds it. A text that is made of what
+// overrides the limit already, and not as it was asked for, is not written once that is another.
+func (d *Dashboard) override(ctx context.Context, l limitView, text string, asked bool) error {
 	ctx, cancel := context.WithTimeout(ctx, overrideBudget)
 	defer cancel()
-	key := redisoverride.WithKey(d.hash)
-	all, _, err := redisoverride.New(d.client, key).Read(ctx, "")
-	if err != nil {
-		return fmt.Errorf("dashboard: %w", err)
+	_, err := redisoverride.Amend(ctx, d.client, func(now []rules.Override) (map[string]string, error) {
+		name, found := d.entry(now, l.Handle)
+		if ours := l.From == d.hash; !asked && (ours || found != "") && (!ours || found != l.Override) {
+			return nil, refusef("nothing is changed: found %s overridden by %q meanwhile, want %q, of which this was made; look again", l.Handle, found, l.Override)
+		}
+		changed := slices.DeleteFunc(slices.Clone(now), func(o rules.Override) bool { return o.Name == name })
+		if text != "" {
+			changed = append(changed, rules.Override{Name: name, Text: text})
+		}
+		if _, err := rules.Resolve(d.policies(), d.layers(changed)...); err != nil {
+			return nil, refusef("nothing is changed: %w; limits that share a bucket are changed together by rlgen override", err)
+		}
+		return map[string]string{name: text}, nil
+	}, redisoverride.WithKey(d.hash))
+	if errors.As(err, new(refusal)) {
+		return err
 	}
-	name := l.Handle
-	if l.From == d.hash {
-		name = l.by // it may be written there under a shorter name
-	}
-	changed := slices.DeleteFunc(slices.Clone(all), func(o rules.Override) bool { return o.Name == name })
-	if text != "" {
-		changed = append(changed, rules.Override{Name: name, Text: text})
-	}
-	if _, err := rules.Resolve(d.policies(), d.layers(changed)...); err != nil {
-		return refusef("nothing is changed: %w; limits that share a bucket are changed together by rlgen override", err)
-	}
-	if text == "" {
-		err = redisoverride.Delete(ctx, d.client, name, key)
-	} else {
-		err = redisoverride.Set(ctx, d.client, name, text, key)
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, redisoverride.ErrUntold) {
 		return fmt.Errorf("dashboard: %w", err)
 	}
 	return d.heed(ctx, l.Handle, text)
+}
+
+// entry is the name by which a hash has a limit, which may be without its type, and its text.
+func (d *Dashboard) entry(hash []rules.Override, handle string) (name, text string) {
+	policies := d.policies()
+	for i := range hash {
+		if rules.SameLimit(policies, hash[i].Name, handle) {
+			return hash[i].Name, hash[i].Text
+		}
+	}
+	return handle, ""
 }
 
 // overrideBudget is how long writing an override and waiting for it may take.

@@ -52,7 +52,7 @@ func read(file string) (Address, error) {
 	}
 	line := strings.TrimSpace(string(text))
 	if line == "" || strings.ContainsAny(line, "\r\n") {
-		return Address{}, fmt.Errorf("%s: found no line or several, want one with the URL of Redis", file)
+		return Address{}, fmt.Errorf("%w: -redis-file: %s: found no line or several, want one with the URL of Redis", ErrArgument, file)
 	}
 	return Address{line}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,16 +17,11 @@ import (
 	"github.com/rlgen/rlgen/rules/overridefile"
 )
 
-// ReadFile reads the overrides in a file.
+// ReadFile reads the overrides in a file. A file that cannot be read is an [ErrArgument].
 func ReadFile(path string) ([]rules.Override, error) {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: -overrides: %w", ErrArgument, err)
-	} else if err != nil {
-		err = fmt.Errorf("-overrides: %w", err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: -overrides: %w", ErrArgument, err)
 	}
 	return overridefile.Parse(filepath.ToSlash(path), text)
 }
@@ -62,19 +56,28 @@ type Layers struct {
 
 // Read reads the files of overrides, and the hash in Redis, which is the last of them where the options do not say when it comes.
 func (s *Session) Read(ctx context.Context) (Layers, error) {
+	hash, err := readHash(ctx, s.client, s.HashKey())
+	if err != nil {
+		return Layers{}, err
+	}
+	return s.among(hash)
+}
+
+// among puts the hash among the files.
+func (s *Session) among(hash []rules.Override) (Layers, error) {
 	l := Layers{session: s, hash: -1}
 	sources := s.options.Overrides
 	if !slices.Contains(sources, HashOfOverrides) {
 		sources = append(slices.Clone(sources), HashOfOverrides)
 	}
 	for i, from := range sources {
-		layer, err := s.layer(ctx, from)
-		if err != nil {
-			return l, err
-		}
-		if l.layers = append(l.layers, layer); from == HashOfOverrides {
+		layer, err := hash, error(nil)
+		if from == HashOfOverrides {
 			l.hash = i
+		} else if layer, err = ReadFile(from); err != nil {
+			return l, wrong(err)
 		}
+		l.layers = append(l.layers, layer)
 	}
 	return l, nil
 }
@@ -122,14 +125,27 @@ func (l Layers) holds(name string) (by *rules.Override, ok bool) {
 	return nil, ok
 }
 
-// text is what the hash has of a name; empty if nothing.
-func (l Layers) text(name string) string {
+// text is what the hash has of a name.
+func (l Layers) text(name string) (text string, ok bool) {
 	for _, o := range l.Hash() {
 		if o.Name == name {
-			return o.Text
+			return o.Text, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// spelled is the name by which the hash has the limit of a name, behind its type or without it; the name itself where it has none.
+func (l Layers) spelled(name string) string {
+	if _, ok := l.text(name); ok {
+		return name
+	}
+	for _, o := range l.Hash() {
+		if rules.SameLimit(l.session.policies, name, o.Name) {
+			return o.Name
+		}
+	}
+	return name
 }
 
 // Entry is what the hash has, or is to have, of a limit.
@@ -140,7 +156,10 @@ type Entry struct {
 
 // Changed is what has become of an entry.
 type Changed struct {
+	// Name is as the hash has it, which may be that of the limit without its type.
 	Name, Before, After string
+	// Was says that the hash had it before, though it may have been without a text.
+	Was bool
 	// By is what overrides the limit now; nil if nothing does.
 	By *rules.Override
 	// Known says that a limit has this name.
@@ -158,33 +177,67 @@ type Change struct {
 	Fault error
 }
 
-// Change writes entries into the hash at once, unless programs, which heed it as a whole or not at all, would refuse it then. With dry, it changes nothing. What is wrong with the
-// entries alone is an [ErrArgument]; so is the removal of a name that neither the hash nor a limit has.
+// Change writes entries into the hash at once, unless programs, which heed it as a whole or not at all, would refuse it then; what others write meanwhile is judged with
+// it. With dry, it changes nothing. What is wrong with the entries alone is an [ErrArgument]; so is the removal of a name that neither the hash nor a limit has.
 func (s *Session) Change(ctx context.Context, entries []Entry, dry bool) (c Change, err error) {
-	before, err := s.Read(ctx)
-	if err != nil {
+	plan := func(hash []rules.Override) (texts map[string]string, err error) {
+		c, texts, err = s.plan(hash, entries)
+		return texts, err
+	}
+	if dry {
+		hash, err := readHash(ctx, s.client, s.HashKey())
+		if err == nil {
+			_, err = plan(hash)
+		}
+		c.Told = -1
 		return c, err
+	}
+	c.Told, err = redisoverride.Amend(ctx, s.client, plan, redisoverride.WithKey(s.HashKey()))
+	switch {
+	case errors.Is(err, redisoverride.ErrUntold):
+		c.Untold, err = strings.TrimPrefix(err.Error(), redisoverride.ErrUntold.Error()+": "), nil
+	case errors.Is(err, redisoverride.ErrUnsure):
+		err = fmt.Errorf("%w; rlgen override says what the hash has", err)
+	}
+	return c, err
+}
+
+// plan says what becomes of the hash by entries, and what is to be written for it.
+func (s *Session) plan(hash []rules.Override, entries []Entry) (c Change, texts map[string]string, err error) {
+	before, err := s.among(hash)
+	if err != nil {
+		return c, nil, err
+	}
+	if entries, err = before.spell(entries); err != nil {
+		return c, nil, err
 	}
 	after := before.with(entries)
 	if c.Fault, err = s.judge(before, after, entries); err != nil {
-		return c, err
+		return c, nil, err
 	}
-	texts := make(map[string]string)
+	texts = make(map[string]string)
 	for _, e := range entries {
 		by, known := after.holds(e.Name)
-		c.Entries = append(c.Entries, Changed{e.Name, before.text(e.Name), e.Text, by, known})
-		if e.Text != "" || before.text(e.Name) != "" {
+		was, ok := before.text(e.Name)
+		c.Entries = append(c.Entries, Changed{e.Name, was, e.Text, ok, by, known})
+		if e.Text != "" || ok {
 			texts[e.Name] = e.Text
 		}
 	}
-	if dry || len(texts) == 0 {
-		c.Told = -1
-		return c, nil
+	return c, texts, nil
+}
+
+// spell is entries by the names that the hash has of their limits.
+func (l Layers) spell(entries []Entry) ([]Entry, error) {
+	var spelled []Entry
+	for i, e := range entries {
+		e.Name = l.spelled(e.Name)
+		if j := slices.IndexFunc(spelled, func(other Entry) bool { return other.Name == e.Name }); j >= 0 {
+			return nil, fmt.Errorf("%w: found %q and %q, which are the same limit, want it once", ErrArgument, entries[j].Name, entries[i].Name)
+		}
+		spelled = append(spelled, e)
 	}
-	if c.Told, err = redisoverride.Change(ctx, s.client, texts, redisoverride.WithKey(s.HashKey())); errors.Is(err, redisoverride.ErrUntold) {
-		c.Untold, err = strings.TrimPrefix(err.Error(), redisoverride.ErrUntold.Error()+": "), nil
-	}
-	return c, err
+	return spelled, nil
 }
 
 // judge says why entries may not be written, and else what stays wrong of what was wrong before.
@@ -195,7 +248,7 @@ func (s *Session) judge(before, after Layers, entries []Entry) (fault, err error
 		if e.Text != "" {
 			removes = false
 			own = append(own, rules.Override{Name: e.Name, Text: e.Text, At: rules.Place{Source: s.HashKey()}})
-		} else if before.text(e.Name) == "" {
+		} else if _, ok := before.text(e.Name); !ok {
 			if err := s.known(e.Name, before.Hash()); err != nil {
 				return nil, err
 			}
@@ -205,27 +258,31 @@ func (s *Session) judge(before, after Layers, entries []Entry) (fault, err error
 	if fault == nil {
 		return nil, nil
 	}
-	if _, was := before.Resolve(); was != nil && removes {
+	_, was := before.Resolve()
+	if was != nil && removes {
 		return fault, nil // which programs refuse already
 	}
-	done := "set"
-	if removes {
-		done = "removed"
+	_, wrong := rules.Resolve(s.policies, own)
+	done, hint := "set", ""
+	switch {
+	case removes:
+		done, hint = "removed", before.together(entries)
+	case strings.Contains(fault.Error(), sharesBucket):
+		hint = "; what belongs together is set at once: rlgen override set One 2,1h Two 2,1h"
+	case was != nil && wrong == nil:
+		hint = "; they refuse it already: set what is wrong right with it, or remove it before: rlgen override remove name"
 	}
-	err = fmt.Errorf("nothing is %s, since programs would refuse all of the hash: %w%s", done, fault, before.together(entries))
-	if _, wrong := rules.Resolve(s.policies, own); wrong != nil {
+	if err = fmt.Errorf("nothing is %s, since programs would refuse all of the hash: %w%s", done, fault, hint); wrong != nil {
 		err = fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	return nil, err
 }
 
-// together says what is to be removed with entries, where they cannot be removed alone.
+// sharesBucket is what rules.Resolve says of limits that are not overridden alike.
+const sharesBucket = "shares its bucket"
+
+// together says what is to be removed with entries, which cannot be removed alone.
 func (l Layers) together(entries []Entry) string {
-	for _, e := range entries {
-		if e.Text != "" {
-			return "; what belongs together is set at once: rlgen override set One 2,1h Two 2,1h"
-		}
-	}
 	for _, other := range l.Hash() {
 		if _, err := l.with(append(slices.Clone(entries), Entry{Name: other.Name})).Resolve(); err == nil {
 			return fmt.Sprintf("; remove %q with it: rlgen override remove takes several names", other.Name)

@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -102,7 +103,9 @@ func (s *Session) prepare(ctx context.Context) error {
 		return err
 	}
 	s.locks, err = redislock.New(s.client, redislock.WithBudget(s.options.Timeout), redislock.WithPrefix(cmp.Or(s.options.LockPrefix, redislock.DefaultPrefix)))
-	if err != nil {
+	if err != nil && s.options.LockPrefix != "" {
+		return fmt.Errorf("%w: -lock-prefix: %w", ErrArgument, err)
+	} else if err != nil {
 		return err
 	}
 	opts := []ratelimit.Option{
@@ -132,22 +135,40 @@ func (s *Session) prepare(ctx context.Context) error {
 
 // override makes the overrides hold that hold in the program.
 func (s *Session) override(ctx context.Context) error {
-	var layers [][]rules.Override
+	var layers, files [][]rules.Override
 	for _, from := range s.options.Overrides {
 		layer, err := s.layer(ctx, from)
 		if err != nil {
 			return err
 		}
-		layers = append(layers, layer)
+		if layers = append(layers, layer); from != HashOfOverrides {
+			files = append(files, layer)
+		}
 	}
-	return s.limiter.Override(ctx, layers...)
+	err := s.limiter.Override(ctx, layers...)
+	if err == nil {
+		return nil
+	}
+	if _, alone := rules.Resolve(s.policies, files...); alone != nil {
+		return wrong(err)
+	}
+	return err
 }
 
 func (s *Session) layer(ctx context.Context, from string) ([]rules.Override, error) {
 	if from == HashOfOverrides {
 		return readHash(ctx, s.client, s.HashKey())
 	}
-	return ReadFile(from)
+	list, err := ReadFile(from)
+	return list, wrong(err)
+}
+
+// wrong makes an [ErrArgument] of what is wrong with a file that an argument names.
+func wrong(err error) error {
+	if err == nil || errors.Is(err, ErrArgument) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrArgument, err)
 }
 
 // Policies are those that the session was opened with, not to be changed.
