@@ -3,13 +3,11 @@ package traffic
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -64,15 +62,30 @@ func parseTime(text string) (int64, error) {
 	if text == "" {
 		return 0, errors.New("no time, want one")
 	}
+	dated := len(text) > 4 && text[4] == '-' // as most are that are no numbers
+	if dated {
+		if at, ok := parseDate(text); ok {
+			return at, nil
+		}
+	}
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		return sinceEpoch(text, n)
 	}
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixMicro(), nil
+	if !dated {
+		if at, ok := parseDate(text); ok {
+			return at, nil
 		}
 	}
 	return 0, fmt.Errorf("time %q, want one such as 2006-01-02T15:04:05.000Z, or seconds since 1970", text)
+}
+
+func parseDate(text string) (at int64, ok bool) {
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixMicro(), true
+		}
+	}
+	return 0, false
 }
 
 // sinceEpoch reads a number of seconds, ms, µs or ns. Integers are exact.
@@ -96,13 +109,13 @@ func sinceEpoch(text string, n float64) (int64, error) {
 
 // csvParser reads records of CSV whose columns have the names in the first line. A record is one line.
 func csvParser(first []byte, names map[string]string) (parser, error) {
-	header, err := fields(first)
+	header, err := fields(first, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w, want the names of columns", excerpt(first), err)
 	}
 	at := map[string]int{}
 	for i, name := range header {
-		at[strings.TrimSpace(name)] = i
+		at[string(bytes.TrimSpace(name))] = i
 	}
 	var columns []int
 	var whats []string
@@ -117,20 +130,20 @@ func csvParser(first []byte, names map[string]string) (parser, error) {
 		}
 	}
 	seen := false
-	return func(line []byte, r *record) error {
+	var texts [][]byte
+	return func(line []byte, r *record) (err error) {
 		if !seen {
 			seen = true
 			return errNone
 		}
-		texts, err := fields(line)
-		if err != nil {
+		if texts, err = fields(line, texts[:0]); err != nil {
 			return fmt.Errorf("%s: %w", excerpt(line), err)
 		}
 		if len(texts) != len(header) {
 			return fmt.Errorf("%d fields, want %d, as many as columns", len(texts), len(header))
 		}
 		for j, i := range columns {
-			if err := r.set(whats[j], []byte(texts[i])); err != nil {
+			if err := r.set(whats[j], texts[i]); err != nil {
 				return err
 			}
 		}
@@ -138,63 +151,21 @@ func csvParser(first []byte, names map[string]string) (parser, error) {
 	}, nil
 }
 
-// fields reads one line of CSV.
-func fields(line []byte) ([]string, error) {
-	if !bytes.ContainsRune(line, '"') {
-		return strings.Split(string(line), ","), nil
-	}
-	return csv.NewReader(bytes.NewReader(line)).Read()
-}
-
-// jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance.
-func jsonParser(names map[string]string) parser {
-	paths := make([][]string, len(Columns))
-	for i, what := range Columns {
-		paths[i] = strings.Split(column(names, what), ".")
-	}
-	return func(line []byte, r *record) error {
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(line, &object); err != nil {
-			return fmt.Errorf("%s: %w", excerpt(line), err)
+// fields reads one line of CSV, and appends its fields to list.
+func fields(line []byte, list [][]byte) ([][]byte, error) {
+	if bytes.IndexByte(line, '"') >= 0 {
+		texts, err := csv.NewReader(bytes.NewReader(line)).Read()
+		for _, text := range texts {
+			list = append(list, []byte(text))
 		}
-		for i, what := range Columns {
-			value, ok, err := field(object, paths[i])
-			if err != nil {
-				return err
-			}
-			if !ok && what == "time" {
-				return fmt.Errorf("no field %q, want one for the time", column(names, what))
-			}
-			if !ok {
-				continue // a line may know nobody
-			}
-			if err := r.set(what, value); err != nil {
-				return err
-			}
+		return list, err
+	}
+	for {
+		field, rest, more := bytes.Cut(line, []byte(","))
+		list = append(list, field)
+		if !more {
+			return list, nil
 		}
-		return nil
+		line = rest
 	}
-}
-
-// field returns the text of a field, whatever its type.
-func field(object map[string]json.RawMessage, path []string) (text []byte, ok bool, err error) {
-	raw, ok := object[path[0]]
-	if !ok || bytes.Equal(raw, []byte("null")) {
-		return nil, false, nil
-	}
-	if len(path) > 1 {
-		var inner map[string]json.RawMessage
-		if json.Unmarshal(raw, &inner) != nil {
-			return nil, false, nil
-		}
-		return field(inner, path[1:])
-	}
-	if raw[0] != '"' {
-		return raw, true, nil
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, false, err
-	}
-	return []byte(s), true, nil
 }
