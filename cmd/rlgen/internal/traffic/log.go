@@ -81,6 +81,7 @@ type Reader struct {
 	number  int64 // of the line in its file
 	lines   *bufio.Reader
 	parse   parser
+	strange error  // what is wrong with the file's first line, as long as nothing is known to be the first of a log
 	one     record // of the line
 	wants   wants
 	names   Names
@@ -148,7 +149,7 @@ func (r *Reader) open() error {
 		return io.EOF
 	}
 	r.name, r.in.Reader, r.files = r.files[0].Name, r.files[0].Reader, r.files[1:]
-	r.parse, r.number = nil, 0
+	r.parse, r.strange, r.number = nil, nil, 0
 	raw := bufio.NewReaderSize(&r.in, bufferSize)
 	r.lines = raw
 	if magic, _ := raw.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -203,21 +204,42 @@ func (r *Reader) read() {
 		return
 	}
 	if err != nil && len(line) == 0 {
-		r.lines = nil
+		r.lines, r.ended = nil, r.strange
 		return
 	}
 	r.number++
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return
 	}
-	if r.parse == nil {
-		if r.parse, err = r.log.parser(line); err != nil {
-			r.ended = fmt.Errorf("%s:%d: %w", r.name, r.number, err)
-			return
-		}
+	if r.parse == nil && !r.begin(line) {
+		return
 	}
 	r.take(line)
 }
+
+// begin says whether a line is the first one of a log. Before it there may be a few others, such as what a server says of itself.
+func (r *Reader) begin(line []byte) bool {
+	var err error
+	if r.parse, err = r.log.parser(line); err == nil {
+		r.strange = nil
+		return true
+	}
+	at := fmt.Errorf("%s:%d: %w", r.name, r.number, err)
+	if r.strange == nil {
+		r.strange = at
+	}
+	if !errors.As(err, new(*noHeader)) {
+		r.ended = at
+		return false
+	}
+	r.Lines++
+	if r.bad(err); r.number >= mostStrange {
+		r.ended = r.strange
+	}
+	return false
+}
+
+const mostStrange = 100 // lines of a file that are looked at
 
 // broken takes note that the rest of a file cannot be read. A file of which nothing can is an error.
 func (r *Reader) broken(err error) {

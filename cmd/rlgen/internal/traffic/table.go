@@ -107,11 +107,14 @@ func sinceEpoch(text string, n float64) (int64, error) {
 	return whole / 1e3, nil
 }
 
+// noHeader is what keeps a line from having the names of columns.
+type noHeader struct{ error }
+
 // csvParser reads records of CSV whose columns have the names in the first line. A record is one line.
 func csvParser(first []byte, names map[string]string) (parser, error) {
 	header, err := fields(first, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w, want the names of columns", excerpt(first), err)
+		return nil, &noHeader{fmt.Errorf("%s: %w, want the names of columns", excerpt(first), err)}
 	}
 	at := map[string]int{}
 	for i, name := range header {
@@ -123,7 +126,7 @@ func csvParser(first []byte, names map[string]string) (parser, error) {
 		name := column(names, what)
 		i, ok := at[name]
 		if _, asked := names[what]; !ok && (asked || what == "time") {
-			return nil, fmt.Errorf("the first line has the columns %s, want %q for the %s", cut(fmt.Sprintf("%q", header), 300), name, what)
+			return nil, &noHeader{fmt.Errorf("the first line has the columns %s, want %q for the %s", cut(fmt.Sprintf("%q", header), 300), name, what)}
 		}
 		if ok {
 			columns, whats = append(columns, i), append(whats, what)

@@ -97,6 +97,9 @@ func TestLines(t *testing.T) {
 func TestBadLines(t *testing.T) {
 	const good = `::1 - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 1`
 	for _, test := range []struct{ name, text, why string }{
+		{"the first", "logrotate: done\n" + good, `log1:1: the first line has the columns ["logrotate: done"], want "time" for the time`},
+		{"the first of json", "listening on :8080\n" + `{"time":1}`, `log1:1: the first line has the columns ["listening on :8080"], want "time" for the time`},
+		{"the first of csv", "users of today\ntime,user\n1,a", `log1:1: the first line has the columns ["users of today"], want "time" for the time`},
 		{"another log", good + "\nkernel: oops", `log1:2: "kernel: oops" is no line of an access log, want address, identity, user and [time]`},
 		{"a time", good + "\n" + strings.Replace(good, "Oct", "Okt", 1), `log1:2: time "10/Okt/2000:13:55:36 +0000", want one such as 10/Oct/2000:13:55:36 -0700`},
 		{"no end", good + "\n" + strings.Replace(good, "]", "", 1), `log1:2: "::1 - - [10/Oct/2000:13:55:36 +0000 \"GET / HTTP/1.1\" 200 1" has no end of its time, want ]`},
@@ -135,6 +138,9 @@ func TestNoLog(t *testing.T) {
 		{"zeros without an end", strings.Repeat("\x00", 1<<22), traffic.Log{}, `log1:1: the first line has the columns ["` + strings.Repeat(`\x00`, 74) + `\x…, want "time" for the time`},
 		{"no column of the time", "user,ts\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
 		{"no column that is asked for", "time,user\n", traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: the first line has the columns ["time" "user"], want "k" for the key`},
+		{"some lines", "time of day\nusers of today\n", traffic.Log{}, `log1:1: the first line has the columns ["time of day"], want "time" for the time`},
+		{"many lines", strings.Repeat("user,ts\n", 100) + "time,user\n1,a\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
+		{"names of columns for places", commonLine("GET /"), traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: found names of columns for an access log, whose lines have their places, want none, or a log of another format`},
 		{"cut short", "\x1f\x8b\x08", traffic.Log{}, `log1: unexpected EOF`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
