@@ -8,7 +8,7 @@ import (
 
 // compile makes the guard of a policy as it is now, of which some limits may be off. Names and keys are those of the policy as it was written.
 func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error) {
-	g := &Guard{limiter: l, policy: now, limits: make([]limit, len(now.Limits))}
+	g := &Guard{limiter: l, policy: now, off: off, limits: make([]limit, len(now.Limits))}
 	for i := range now.Limits {
 		from := &now.Limits[i]
 		limit, err := l.prepare(written, i, from)

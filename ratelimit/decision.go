@@ -20,6 +20,8 @@ type Decision struct {
 	RetryAfter time.Duration
 	// Limits has the limits that applied, in the policy's order. Those whose Mode is rules.Shadow have no part in the fields above.
 	Limits []LimitDecision
+	// Off says which limits of the policy are switched off by overrides, by their place in it; nil where none can be. It is not to be changed.
+	Off []bool
 	// Waited is how long the call waited for room, as the limits' Wait lets it, and in the line of those that did.
 	Waited time.Duration
 	// Crowded says that the call is denied because as many calls wait already as [WithMaxWaiters] lets: it would have waited
@@ -29,6 +31,14 @@ type Decision struct {
 	Degraded error
 	// Elapsed is how long the decision took, waiting included.
 	Elapsed time.Duration
+}
+
+// Concerns says whether limit i of the policy may have a part in a call of ctx that nobody has decided, of which Limits says nothing: not a shadow, not one that is off, and
+// not one of a plan that the caller is not on.
+func (d *Decision) Concerns(ctx context.Context, i int) bool {
+	l := &d.Policy.Limits[i]
+	plan, _ := PlanFrom(ctx)
+	return l.Mode != rules.Shadow && (l.Plan == "" || l.Plan == plan) && (d.Off == nil || !d.Off[i])
 }
 
 // LimitDecision is what one limit said.

@@ -22,9 +22,10 @@ type Guard struct {
 	policy  *rules.Policy
 	limits  []limit
 	all     []int // the limits' places; never changed
-	inputs  bool  // the wrapper computes inputs: a directive has by, cost or when
-	waits   bool  // a rate has a wait
-	queues  bool  // and is a queue
+	off     []bool
+	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
+	waits   bool // a rate has a wait
+	queues  bool // and is a queue
 	planned []planned
 	holding bool // a limit holds something while the call runs
 	fenced  bool // and is a lock
@@ -69,7 +70,7 @@ func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
 // Decide is Take for callers who want to know what each rule said. A denied call is a Decision, not an error.
 func (g *Guard) Decide(ctx context.Context, in ...Input) (Decision, Permit, error) {
 	if err := g.onlyRates(); err != nil {
-		return Decision{Policy: g.policy}, Permit{}, err
+		return Decision{Policy: g.policy, Off: g.off}, Permit{}, err
 	}
 	_, d, permit, err := g.decide(ctx, in, true)
 	return d, permit, err
@@ -107,14 +108,14 @@ func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Co
 	if detail || watch != nil {
 		return g.tell(ctx, in, watch)
 	}
-	d := Decision{Policy: g.policy}
+	d := Decision{Policy: g.policy, Off: g.off}
 	inner, permit, err := g.ask(ctx, in, false, &d)
 	return inner, d, permit, err
 }
 
 // tell decides one call, and tells of it.
 func (g *Guard) tell(ctx context.Context, in []Input, watch *watch) (context.Context, Decision, Permit, error) {
-	d := Decision{Policy: g.policy}
+	d := Decision{Policy: g.policy, Off: g.off}
 	start := time.Now()
 	inner, permit, err := g.ask(ctx, in, true, &d)
 	d.Elapsed = time.Since(start)

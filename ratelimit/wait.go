@@ -40,7 +40,7 @@ func (w *waiting) decide(detail bool, d *Decision) (Permit, error) {
 	}
 	for {
 		w.limitDelays()
-		*d = Decision{Policy: d.Policy}
+		*d = Decision{Policy: d.Policy, Off: d.Off}
 		permit, err := w.guard.once(w.ctx, w.call, detail, d)
 		if err != nil {
 			return Permit{}, err

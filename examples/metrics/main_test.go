@@ -125,6 +125,31 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A limit that an override has switched off is on no line of what nobody could decide.
+func TestLimitsThatAreOff(t *testing.T) {
+	observer, page, err := newMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := ratelimittest.Failing(store.Misconfigured, ratelimit.WithObserver(observer))
+	rate := []rules.Rule{{Count: 1, Window: time.Minute}}
+	guard := limiter.Guard(&rules.Policy{
+		Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: []rules.Limit{{Kind: rules.User, Rules: rate}, {Kind: rules.Global, Rules: rate}},
+	})
+	if err := limiter.Override(t.Context(), []rules.Override{{Name: "Create/global", Text: "off"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Take(ratelimit.WithUser(t.Context(), ids[0])); !errors.Is(err, ratelimit.ErrMisconfigured) {
+		t.Fatalf("Take = %v, want ErrMisconfigured", err)
+	}
+	answer := httptest.NewRecorder()
+	page.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text := answer.Body.String()
+	if want := `rate_limiting_policy="Create/user",rate_limiting_result="error"} 1`; !strings.Contains(text, want) || strings.Contains(text, "Create/global") {
+		t.Errorf("the page is\n%s\nwant %s, and nothing of the limit that is off", text, want)
+	}
+}
+
 // Names in PromQL, once the strings are gone: those in braces and after by are labels.
 var (
 	texts  = regexp.MustCompile(`"[^"]*"`)

@@ -213,6 +213,22 @@ func TestObserverIsBounded(t *testing.T) {
 	}
 }
 
+// A call that nobody has decided is counted as failed for the limits that it may have met: not for one that is off, of another plan, or a shadow.
+func TestFailuresAreOfTheLimitsThatCallsMeet(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	o := newObserver(func() time.Time { return now })
+	p := &rules.Policy{Type: "orders.Orders", Method: "Create", Limits: []rules.Limit{
+		{Name: "met"}, {Name: "off"}, {Name: "pro", Plan: "pro"}, {Name: "free", Plan: "free"}, {Name: "shadow", Mode: rules.Shadow},
+	}}
+	d := &ratelimit.Decision{Policy: p, Off: []bool{false, true, false, false, false}}
+	o.Observe(ratelimit.WithPlan(context.Background(), "pro"), d, ratelimit.ErrUnavailable)
+	for i, want := range []uint32{1, 0, 1, 0, 0} {
+		if got := o.of(p).limits[i].sum(now.Unix(), now.Unix()+1)[failed]; got != want {
+			t.Errorf("limit %s has %d failures, want %d", p.Name(i), got, want)
+		}
+	}
+}
+
 // BenchmarkObserve is what counting a decision costs, of a method with three limits: one that is allowed, and one that a user is denied.
 func BenchmarkObserve(b *testing.B) {
 	p := &rules.Policy{Package: "example.com/orders", Type: "orders.Orders", Method: "Create"}

@@ -87,7 +87,7 @@ func (o *Observer) of(p *rules.Policy) *lanes {
 }
 
 // Observe counts a decision.
-func (o *Observer) Observe(_ context.Context, d *ratelimit.Decision, err error) {
+func (o *Observer) Observe(ctx context.Context, d *ratelimit.Decision, err error) {
 	result := resultOf(err)
 	if result == none || len(d.Limits) == 0 && err == nil {
 		return // the caller is gone, or no limit applies
@@ -100,7 +100,7 @@ func (o *Observer) Observe(_ context.Context, d *ratelimit.Decision, err error) 
 		o.trouble.Store(&trouble{now, cause.Error()})
 	}
 	if result == failed {
-		of.fail(d, second, err)
+		of.fail(ctx, d, second, err)
 		return
 	}
 	if asked(d) {
@@ -157,9 +157,9 @@ func asked(d *ratelimit.Decision) bool {
 }
 
 // fail counts a call that nobody has decided for each limit that it may have met.
-func (l *lanes) fail(d *ratelimit.Decision, second int64, err error) {
+func (l *lanes) fail(ctx context.Context, d *ratelimit.Decision, second int64, err error) {
 	for i := range d.Policy.Limits {
-		if d.Policy.Limits[i].Mode == rules.Shadow {
+		if !d.Concerns(ctx, i) {
 			continue
 		}
 		l.limits[i].add(second, failed)

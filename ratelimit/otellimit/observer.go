@@ -80,9 +80,8 @@ func (o *Observer) Reloaded(ctx context.Context, err error) {
 func (o *Observer) countRequests(ctx context.Context, d *ratelimit.Decision, call result, err error) {
 	switch call {
 	case canceled, failed:
-		plan, _ := ratelimit.PlanFrom(ctx)
 		for i := range d.Policy.Limits {
-			if l := &d.Policy.Limits[i]; l.Mode == rules.Shadow || l.Plan != "" && l.Plan != plan {
+			if !d.Concerns(ctx, i) {
 				continue
 			}
 			o.requests.Add(ctx, 1, o.sets.of(key{policy: d.Policy, limit: i, result: call, failure: failureOf(err)}).add...)

@@ -294,6 +294,24 @@ func sum(t *testing.T, m meter, name string) float64 {
 	return 0
 }
 
+// A limit that an override has switched off has no part in what becomes of calls: of one that nobody decides, it is not counted either.
+func TestLimitsThatAreOff(t *testing.T) {
+	user, ip := failing(per(rules.User, 3, time.Minute), rules.FailClosed), failing(per(rules.IP, 3, time.Minute), rules.FailClosed)
+	for name, ctx := range map[string]context.Context{"unavailable": alice(), "no_identity": context.Background()} {
+		m := newMeter(t)
+		limiter := ratelimittest.Failing(store.Unavailable, ratelimit.WithObserver(m))
+		g := limiter.Guard(policy(user, ip))
+		if err := limiter.Override(t.Context(), []rules.Override{{Name: "Create/ip", Text: "off"}}); err != nil {
+			t.Fatal(err)
+		}
+		call(ctx, g)
+		want := fmt.Sprintf("requests error.type=%s policy=Create/user result=error = 1", name)
+		if page := m.page(t); !strings.Contains(page, want) || strings.Contains(page, "Create/ip") {
+			t.Errorf("metrics are\n%s\nwant %s, and nothing of the limit that is off", page, want)
+		}
+	}
+}
+
 // What the overrides of a limiter come to is counted, whether they are in force or not, and its calls go on by the last that were good.
 func TestReloaded(t *testing.T) {
 	m := newMeter(t)
