@@ -30,6 +30,7 @@
 local PAGE = 148                -- bytes of a string from which on it is read in parts: a head and 20 records
 local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
 local LONGEST = 31622400000000  -- µs, of all windows
+local NEAR = 70368744177664     -- µs: times that are no further apart are told apart by 48 bits, whichever is the later
 local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
 local SHORT_HEAD, LONG_HEAD = 10, 28
 
@@ -82,9 +83,12 @@ local function ending(text)
   return from
 end
 
--- load reads the string, and returns its units. Another program's is refused, as the server refuses a key of another type.
-local function load(limit)
-  local text = call('GETRANGE', limit.key, '0', '147')
+-- read returns what there is of the first PAGE bytes.
+local function read(key) return call('GETRANGE', key, '0', '147') end
+
+-- know finds out all of the log from what was read, and returns its units. Another program's string is refused, as the server refuses a
+-- key of another type.
+local function know(limit, text)
   local size, units = #text, 0
   if limit.floor ~= 0 then
     limit.start, limit.floor, limit.older = SHORT_HEAD + 1, 0, 0
@@ -116,9 +120,10 @@ local function at(limit, i)
   return time(byte(redis.call('GETRANGE', limit.key, integer(from), integer(from + 5)), 1, 6))
 end
 
--- probe finds out, too, whether the log is full: it has as many units as the largest count needs once the cost is charged.
-local function probe(limit)
-  local units, cost, rules, allowed, full = load(limit), limit.cost, limit.rules, true, true
+-- weigh is probe of what was read. It finds out, too, whether the log is full: it has as many units as the largest count needs once the
+-- cost is charged.
+local function weigh(limit, text)
+  local units, cost, rules, allowed, full = know(limit, text), limit.cost, limit.rules, true, true
   limit.written = false
   if cost == 0 then
     return true
@@ -142,6 +147,8 @@ local function probe(limit)
   limit.full = full
   return allowed
 end
+
+local function probe(limit) return weigh(limit, read(limit.key)) end
 
 -- others makes what few calls need.
 local function others()
@@ -252,7 +259,7 @@ local function others()
   end
 
   local function discharge(limit, _, at_time)
-    load(limit)
+    know(limit, read(limit.key))
     limit.written = true
     local cost, units, charged = limit.cost, limit.units, time(byte(record(at_time + limit.ahead), 1, 6))
     local first = later(limit, charged - 1, 0, units)
@@ -276,7 +283,7 @@ local function others()
 
   local function describe(limit)
     if limit.written then
-      load(limit)
+      know(limit, read(limit.key))
     end
     local units = limit.units
     local last = units > 0 and at(limit, units - 1) or 0
@@ -358,4 +365,56 @@ local function settle(limit)
   end
 end
 
-return {probe = probe, settle = settle, make_others = others}
+-- many returns the take of many decisions on one limit. Most of them find no log, or one that is whole, has no more units than the
+-- smallest count lets it have once the cost is charged, and ends with a time until now: of such a log nothing is dropped.
+local function many(limit)
+  horizon(limit)
+  local cost, rules, charged = limit.cost, limit.rules, now + limit.ahead
+  local most = PAGE - 1 - cost * RECORD -- bytes that the string may have
+  for i = 1, #rules do
+    most = math.min(most, SHORT_HEAD + (rules[i].count - cost) * RECORD)
+  end
+  local added = ''
+  if most < SHORT_HEAD then
+    most = -1 -- none is
+  else
+    added = string.rep(record(charged), cost)
+  end
+  local head, lasting = '\3log' .. limit.packed, limit.lasting
+  local soon48, charged48 = limit.soon % 281474976710656, charged % 281474976710656
+  limit.written = false
+  return function(key)
+    local text = read(key)
+    local size = #text
+    if size <= most then
+      if size == 0 then
+        call('SET', key, head .. added, 'PX', lasting)
+        return true
+      end
+      local kind, l, o, g, a, b, c, d, e, f = byte(text, 1, 10)
+      if kind == 3 and l == 108 and o == 111 and g == 103 and size > SHORT_HEAD and (size - SHORT_HEAD) % RECORD == 0 then
+        local left, since = number(a, b, c, d, e, f) - soon48, charged48 - number(byte(text, size - 5, size))
+        if since >= 0 and since < NEAR then
+          if left >= 0 and left < NEAR then
+            call('SET', key, text .. added, 'KEEPTTL')
+            return true
+          end
+          local age = charged48 - number(byte(text, 11, 16))
+          if left < 0 and left > -NEAR and age >= since and age < LONGEST then
+            call('SET', key, head .. string.sub(text, 11) .. added, 'PX', lasting)
+            return true
+          end
+        end
+      end
+    end
+    limit.key = key
+    if not weigh(limit, text) then
+      return false
+    end
+    settle(limit)
+    limit.written = false
+    return true
+  end
+end
+
+return {probe = probe, settle = settle, many = many, make_others = others}

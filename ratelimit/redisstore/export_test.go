@@ -106,3 +106,18 @@ func Delays(s *Store, calls ...store.Request) ([]int64, error) {
 	}
 	return delays, f.err
 }
+
+// Together carries calls in one call of the script, which is told to say no more of them than it must, and returns what each is told.
+func Together(s *Store, calls ...store.Request) ([]store.Outcome, error) {
+	var b batch
+	for i := range calls {
+		b = append(b, decision{op: take, base: s.base(), requests: calls[i : i+1 : i+1]})
+	}
+	f := s.flight(b, false)
+	s.fly(context.Background(), f)
+	outs := make([]store.Outcome, len(f.verdicts))
+	for i := range outs {
+		b[i].answer(f.verdicts[i], &outs[i])
+	}
+	return outs, f.err
+}

@@ -48,6 +48,9 @@
 --   settle(limit)               charges, and does what is not taken back
 --   refuse(limit, before)       of a door: the call is denied, and what the limit before it in the decision has to do with that
 --   close(limit, time)          of a door
+--   many(limit)                 returns the take of many decisions on the limit alone, at a cost of 1 or more: take(key) does what probe,
+--                               charge and settle do, and returns whether the cost is allowed. revert may follow it. An algorithm
+--                               need not have it
 --   make_others()               makes the functions that few calls need
 --     revert(limit, base)       takes back what charge and settle have done in this decision
 --     discharge(limit, base, at)
@@ -261,6 +264,24 @@ local function read_run(limits, at)
   return at + 2 + decision.count
 end
 
+-- takes is work on one limit by an algorithm that has a way of its own for many.
+local function takes(first)
+  local limit, all, keys, n = decision.limits[1], KEYS, decision.keys + 1, #reply
+  local take = limit.algorithm.many(limit)
+  decision.charged = 1
+  for i = first, decision.count - 1 do
+    decision.number = i
+    if take(all[keys + i]) then
+      n = n + 1
+      reply[n] = DONE
+    else
+      answer(DENIED)
+      n = #reply
+    end
+  end
+  decision.number = decision.count
+end
+
 -- work makes the decisions of the run from the one numbered first, and answers them. An error ends it, in the decision that has
 -- the number then.
 local function work(first)
@@ -296,7 +317,8 @@ repeat
   at = read_run(limits, at)
   decision.keys = keys
   keys = keys + decision.count * decision.size
-  local first = 0
+  local first, limit = 0, decision.limits[1]
+  local work = decision.brief and decision.size == 1 and decision.count > 1 and limit.cost > 0 and limit.algorithm.many and takes or work
   repeat
     local ok, why = pcall(work, first)
     if decision.number > first then
