@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -87,10 +88,11 @@ func (d *debug) start(ctx context.Context, addr string) error {
 		return nil
 	}
 	at, err := listen(ctx, d.server, addr, d.log)
-	if err == nil {
-		d.log.Info("serving", "limits", "http://"+at+"/debug/ratelimit/")
+	if err != nil {
+		return fmt.Errorf("-debug: %w", err)
 	}
-	return err
+	d.log.Info("serving", "limits", "http://"+at+"/debug/ratelimit/")
+	return nil
 }
 
 func (d *debug) end(ctx context.Context) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
@@ -61,7 +64,7 @@ func run(t *testing.T, path, redisURL string) *program {
 	return p
 }
 
-// A shop that cannot start says why, and exits with 1; and never says a password.
+// A shop that cannot start says why, in one line, and exits with 1; and never says a password.
 func TestCannotStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the shop, which takes a while")
@@ -73,9 +76,11 @@ func TestCannotStart(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, with := range map[string][]string{
-		"REDIS_URL: ":            {"bogus://:hunter2@x"},
-		"-proxies: ":             {"", "-proxies", "nonsense"},
-		"address already in use": {"", "-addr", taken.Addr().String()},
+		"REDIS_URL: ":         {"bogus://:hunter2@x"},
+		"-proxies: ":          {"", "-proxies", "nonsense"},
+		"-addr: listen tcp ":  {"", "-addr", taken.Addr().String()},
+		"-grpc: listen tcp ":  {"", "-grpc", taken.Addr().String()},
+		"-debug: listen tcp ": {"", "-debug", taken.Addr().String()},
 	} {
 		args := append([]string{"-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", ""}, with[1:]...)
 		cmd := exec.CommandContext(t.Context(), path, args...)
@@ -85,8 +90,9 @@ func TestCannotStart(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 			t.Errorf("the shop with %q ended with %v, want 1", with, err)
 		}
-		if text := string(out); !strings.Contains(text, want) || strings.Contains(text, "hunter2") {
-			t.Errorf("the shop with %q says\n%s\nwant why it cannot start: %s", with, text, want)
+		text := string(out)
+		if !strings.Contains(text, want) || strings.Contains(text, "hunter2") || strings.Count(text, "ERROR") != 1 {
+			t.Errorf("the shop with %q says\n%s\nwant one line of why it cannot start: %s", with, text, want)
 		}
 	}
 }
@@ -139,4 +145,19 @@ func newClient(t *testing.T) *http.Client {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadWorkers}, Timeout: 30 * time.Second}
 	t.Cleanup(client.CloseIdleConnections)
 	return client
+}
+
+// A server that is stopped before it has begun to serve, where another cannot start, says nothing of it.
+func TestStoppedBeforeItServes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &buffer{}
+	r := &rpc{grpc.NewServer(), slog.New(slog.NewTextHandler(said, nil))}
+	r.server.Stop()
+	r.serve(l)
+	if said.String() != "" {
+		t.Errorf("the server says %s, want nothing", said)
+	}
 }

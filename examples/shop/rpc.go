@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 
@@ -27,13 +29,16 @@ func newRPC(lc fx.Lifecycle, c config, who *caller, o orders.Orders, log *slog.L
 func (r *rpc) start(ctx context.Context, addr string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return fmt.Errorf("-grpc: %w", err)
 	}
 	r.log.Info("serving", "grpc", l.Addr().String())
-	go func() {
-		if err := r.server.Serve(l); err != nil {
-			r.log.Error("server ended", "error", err)
-		}
-	}()
+	go r.serve(l)
 	return nil
+}
+
+// serve serves until the server is stopped, which it may be before it has begun, where another one of the program's cannot start.
+func (r *rpc) serve(l net.Listener) {
+	if err := r.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		r.log.Error("server ended", "error", err)
+	}
 }

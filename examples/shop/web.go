@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -43,10 +44,11 @@ func routes(who *caller, o orders.Orders, a accounts.Accounts, p page) http.Hand
 
 func (w *web) start(ctx context.Context, addr string) error {
 	at, err := listen(ctx, w.server, addr, w.log)
-	if err == nil {
-		w.log.Info("serving", "url", "http://"+at)
+	if err != nil {
+		return fmt.Errorf("-addr: %w", err)
 	}
-	return err
+	w.log.Info("serving", "url", "http://"+at)
+	return nil
 }
 
 // listen serves until the server is shut down, and returns at which address.
