@@ -12,6 +12,8 @@ type Method struct {
 	Pos token.Position
 	// Policy is what stands over the method.
 	Policy *rules.Policy
+	// Limits are the places of the directives of the policy's limits, which may stand over the type.
+	Limits []token.Position
 }
 
 func describe(services []*service) []Method {
@@ -21,7 +23,11 @@ func describe(services []*service) []Method {
 			if !s.unit.emits(m.src) {
 				continue
 			}
-			list = append(list, Method{Pos: s.unit.position(m.pos), Policy: m.policy()})
+			one := Method{Pos: s.unit.position(m.pos), Policy: m.policy()}
+			for _, l := range m.limits {
+				one.Limits = append(one.Limits, s.unit.position(l.line.pos))
+			}
+			list = append(list, one)
 		}
 	}
 	return list

@@ -215,6 +215,7 @@ identity and of all calls while Redis cannot decide. -markdown prints tables. -j
 	deny        "zero" if a denied call returns zero values; absent if it returns an error
 	limits      array, in the order in which they are decided:
 	    name        handle in errors, headers and metrics
+	    file, line  where the directive stands: over the method, or over a type
 	    kind        "ip", "user", "global", "key", "concurrency" or "lock"
 	    directive   canonical line: "//ratelimit:user 10,1s"
 	    rules       array of {"count": number, "window": Go duration}; absent for concurrency and lock

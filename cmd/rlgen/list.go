@@ -26,6 +26,8 @@ type methodJSON struct {
 
 type limitJSON struct {
 	Name       string     `json:"name"`
+	File       string     `json:"file"`
+	Line       int        `json:"line"`
 	Kind       string     `json:"kind"`
 	Directive  string     `json:"directive"`
 	Rules      []ruleJSON `json:"rules,omitempty"`
@@ -105,15 +107,13 @@ func (c *command) list(ctx context.Context, args []string) int {
 }
 
 func describe(dir string, m gen.Method) methodJSON {
-	file := m.Pos.Filename
-	if rel, err := filepath.Rel(dir, file); err == nil {
-		file = filepath.ToSlash(rel)
-	}
 	p := m.Policy
-	out := methodJSON{File: file, Line: m.Pos.Line, Column: m.Pos.Column, Package: p.Package, Type: p.Type, Method: p.Method}
+	out := methodJSON{File: seenFrom(dir, m.Pos.Filename), Line: m.Pos.Line, Column: m.Pos.Column, Package: p.Package, Type: p.Type, Method: p.Method}
 	for i, l := range p.Limits {
 		limit := limitJSON{
 			Name:      p.Name(i),
+			File:      seenFrom(dir, m.Limits[i].Filename),
+			Line:      m.Limits[i].Line,
 			Kind:      l.Kind.String(),
 			Directive: rules.Namespace + l.String(),
 			Key:       p.KeyTemplate(i),
@@ -153,6 +153,15 @@ func describe(dir string, m gen.Method) methodJSON {
 		out.Limits = append(out.Limits, limit)
 	}
 	return out
+}
+
+// seenFrom is a file as seen from a directory, with slashes, if it can be.
+func seenFrom(dir, file string) string {
+	rel, err := filepath.Rel(dir, file)
+	if err != nil {
+		return file
+	}
+	return filepath.ToSlash(rel)
 }
 
 // width is how many columns a line of text has at most, where it can be broken.

@@ -31,7 +31,15 @@ var directives = map[string][]string{
 }
 
 // list is what rlgen list -json says of them.
-const list = `[{"file": "orders/orders.go", "line": 23, "type": "orders.Orders", "method": "Create", "limits": [{"name": "Create/user"}, {"name": "Create/ip"}, {"name": "Create/global"}]}]`
+const list = `[
+	{"type": "orders.Orders", "method": "Create", "limits": [
+		{"name": "Create/user", "file": "orders/orders.go", "line": 19}, {"name": "Create/ip", "file": "orders/orders.go", "line": 20}, {"name": "Create/global", "file": "orders/orders.go", "line": 21}]},
+	{"type": "orders.Orders", "method": "Search", "limits": [
+		{"name": "Search", "file": "orders/orders.go", "line": 26}, {"name": "Search/ip/shadow", "file": "orders/orders.go", "line": 27}]},
+	{"type": "orders.Orders", "method": "Find", "limits": [
+		{"name": "Find/user/free", "file": "orders/orders.go", "line": 32}, {"name": "Find/user/pro", "file": "orders/orders.go", "line": 33}]},
+	{"type": "orders.Orders", "method": "Cancel", "limits": [{"name": "Cancel", "file": "orders/orders.go", "line": 38}]}
+]`
 
 // service is an instance of the shop, with its dashboard under a prefix.
 type service struct {
