@@ -62,6 +62,18 @@ var mutations = []mutation{
 		`		s.budget = d
 		return nil`, `		s.budget = 20 * d
 		return nil`, ".", "TestHostileOptions"},
+	{"calls outlast their budget by what a busy machine might",
+		`r.timer.Reset(time.Until(r.budget))`, `r.timer.Reset(time.Until(r.budget) + 300*time.Millisecond)`, ".", "TestBudgetByTheClock"},
+	{"what the server has surely not executed is not sent again",
+		`return m.reaction == again || c.MayRepeat`, `return c.MayRepeat`, ".", "TestBudgetByTheClock"},
+	{"what the server has not executed is sent again at once, and again",
+		`wait = min(2*wait, mostWait)`, `wait = min(wait, mostWait)`, ".", "TestBudgetByTheClock"},
+	{"a refusal is remembered for ever",
+		`if r != nil && r.latest.Load() != nil {`, `if r != nil && r.latest.Load() == nil {`, "../internal/rediscall", "TestRefusal"},
+	{"the server is not told of what passed without it",
+		`if d == nil || d.until.Load() <= int64(d.clock()) {`, `if d == nil || d.until.Load() >= 0 {`, ".", "TestOutageIsSettled"},
+	{"the server is told again and again of what passed without it",
+		`d.settled(ctx, whole, &all[i])`, `_ = all[i]`, "..", "TestDebts"},
 	{"no breaker",
 		`return c.ConsecutiveFailures >= trip`, `return !MUTANT && c.ConsecutiveFailures >= trip`, ".", "TestBreaker"},
 	{"one breaker for all servers of a client",
