@@ -216,7 +216,7 @@ func TestLimitsOfOthers(t *testing.T) {
 	server := redistest.Start(t)
 	s := serve(t, server)
 	client := server.Client(t)
-	counts, err := redisstore.New(client)
+	counts, err := redisstore.New(client, redisstore.WithBudget(time.Minute)) // no call fails since the machine is busy
 	if err != nil {
 		t.Fatal(err)
 	}
