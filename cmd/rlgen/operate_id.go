@@ -46,6 +46,9 @@ func (o *operating) target(args []string) (t target, err error) {
 		if !counts(p, id.Kind) {
 			return t, argument("found the id %q, and no limit of %s counts by %v, want %s", arg, t.method, id.Kind, strings.Join(forms(p), ", "))
 		}
+		if slices.Contains(t.ids, id) {
+			return t, argument("found %q twice, want each id once", arg)
+		}
 		t.ids = append(t.ids, id)
 	}
 	return t, nil
@@ -218,21 +221,24 @@ func standing(s *ratelimit.Standing) standingJSON {
 		out.Denies = held.Held >= held.Count || held.Waiting > 0
 		out.Held = &held
 	}
-	out.Denies = out.Denies && !s.Off
+	if s.Off {
+		out.pass()
+	}
 	return out
+}
+
+// pass makes of how a limit stands that of one which is off: nobody waits for it.
+func (s *standingJSON) pass() {
+	s.Denies = false
+	for i := range s.Rules {
+		s.Rules[i].RetryAfter = ""
+	}
 }
 
 func (o *operating) printStandings(p peekJSON) {
 	fmt.Fprintf(o.stdout, "%s %s\n", p.Method, p.ID)
 	for _, s := range p.Limits {
-		notes := ""
-		if s.Off {
-			notes = ", off by an override"
-		}
-		if s.Mode != "" {
-			notes += ", a shadow: it denies nothing"
-		}
-		fmt.Fprintf(o.stdout, "  %s%s\n", s.Name, notes)
+		fmt.Fprintf(o.stdout, "  %s%s\n", s.Name, s.notes())
 		for _, r := range s.Rules {
 			fmt.Fprintf(o.stdout, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, r.text())
 		}
@@ -243,6 +249,18 @@ func (o *operating) printStandings(p peekJSON) {
 			o.printHeld(s.Held)
 		}
 	}
+}
+
+// notes says that a limit denies nothing, and why.
+func (s *standingJSON) notes() string {
+	notes := ""
+	if s.Off {
+		notes = ", off by an override"
+	}
+	if s.Mode != "" {
+		notes += ", a shadow: it denies nothing"
+	}
+	return notes
 }
 
 // must is a duration of which duration or String has made a text.

@@ -41,6 +41,7 @@ type operationsLab struct {
 //	hold method id                               begins a call that goes on until the script ends
 //	hset key field [value]                       sets a field of a hash, or removes it where there is no value; \n, \e, \a and \u009b are those characters
 //	listen channel                               listens as a program does
+//	config name value                            changes the configuration of the servers
 //	mute                                         has REDIS_URL lead to it as a user who may tell nobody anything
 //	harmless stdout|stderr ...                   fails if the last command has printed something that is no letter
 //	executed                                     fails if a server has searched for keys
@@ -93,6 +94,11 @@ func TestOperations(t *testing.T) {
 			"mute": func(ts *testscript.TestScript, _ bool, _ []string) {
 				ts.Check(labOf(ts).clients[0].Do(context.Background(), "acl", "setuser", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err())
 				ts.Setenv("REDIS_URL", strings.Replace(ts.Getenv("REDIS_URL"), "redis://", "redis://mute:pw@", 1))
+			},
+			"config": func(ts *testscript.TestScript, _ bool, args []string) {
+				for _, client := range labOf(ts).clients {
+					ts.Check(client.ConfigSet(context.Background(), args[0], args[1]).Err())
+				}
 			},
 			"executed":  func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).searched(ts) },
 			"unspoiled": unspoiled,

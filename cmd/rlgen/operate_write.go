@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,9 @@ type changeJSON struct {
 
 // change is one kind of write.
 type change struct {
-	done, do string // as it is said
-	hint     string // what a limit needs for it
+	done, do string                       // as it is said
+	hint     string                       // what a limit needs for it
+	idle     func(s *standingJSON) string // says of how a limit stands why there is nothing to do; nil where there always is
 	suits    func(l *rules.Limit) bool
 	fits     func(s *ratelimit.Standing) error // says what does not fit a limit that suits; nil where all does
 	to       func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error
@@ -40,7 +42,7 @@ func isRate(l *rules.Limit) bool { return !l.Kind.Holds() }
 
 func (o *operating) reset(ctx context.Context) (int, error) {
 	return o.change(ctx, o.Args(), change{
-		"reset", "reset", "; a lock and a concurrency are not reset", isRate, nil,
+		"reset", "reset", "; a lock and a concurrency are not reset", nil, isRate, nil,
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Reset(ctx, id, limits...)
 		},
@@ -54,13 +56,23 @@ func (o *operating) grant(ctx context.Context) (int, error) {
 		return exitUsage, argument("found %q, want how many permits to give back, 1 or more, behind the ids: rlgen grant Create user=42 5", last)
 	}
 	return o.change(ctx, args, change{
-		fmt.Sprintf("granted %d", n), fmt.Sprintf("grant %d", n), "; a queue, a lock and a concurrency are granted nothing",
+		fmt.Sprintf("granted %d", n), fmt.Sprintf("grant %d", n), "; a queue, a lock and a concurrency are granted nothing", full,
 		func(l *rules.Limit) bool { return isRate(l) && !l.Queues() },
 		func(s *ratelimit.Standing) error { return grantable(s, n) },
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Grant(ctx, id, n, limits...)
 		},
 	})
+}
+
+// full says of a limit that has all of its permits that nothing is granted.
+func full(s *standingJSON) string {
+	for _, r := range s.Rules {
+		if r.Remaining < r.Capacity {
+			return ""
+		}
+	}
+	return "nothing to grant: all is left of"
 }
 
 // grantable says why a limit cannot be granted n permits.
@@ -81,16 +93,21 @@ func (o *operating) ban(ctx context.Context) (int, error) {
 	if err != nil {
 		return exitUsage, argument("for how long to ban: %w, behind the ids: rlgen ban Login ip=192.0.2.1 15m", err)
 	}
-	return o.banFor(ctx, args, d, "banned for "+last, "ban for "+last)
+	return o.banFor(ctx, args, d, "banned for "+last, "ban for "+last, nil)
 }
 
 func (o *operating) unban(ctx context.Context) (int, error) {
-	return o.banFor(ctx, o.Args(), 0, "unbanned", "unban")
+	return o.banFor(ctx, o.Args(), 0, "unbanned", "unban", func(s *standingJSON) string {
+		if s.Banned != "" {
+			return ""
+		}
+		return "not banned, and the denials " + o.would("are forgotten", "be forgotten") + ":"
+	})
 }
 
-func (o *operating) banFor(ctx context.Context, args []string, d time.Duration, done, do string) (int, error) {
+func (o *operating) banFor(ctx context.Context, args []string, d time.Duration, done, do string, idle func(*standingJSON) string) (int, error) {
 	return o.change(ctx, args, change{
-		done, do, "; a limit bans that has ban= and after= in its directive",
+		done, do, "; a limit bans that has ban= and after= in its directive", idle,
 		func(l *rules.Limit) bool { return isRate(l) && l.Ban > 0 }, nil,
 		func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error {
 			return g.Ban(ctx, id, d, limits...)
@@ -117,15 +134,17 @@ func (o *operating) change(ctx context.Context, args []string, c change) (int, e
 	ctx = o.caller(ctx)
 	subjects := make([]subject, len(t.ids))
 	for i := range t.ids {
-		if subjects[i], err = o.subject(ctx, t, i, c); err != nil {
+		if subjects[i], err = o.subject(ctx, t, i, c); err != nil && !errors.Is(err, live.ErrArgument) {
+			return exitFindings, fmt.Errorf("nothing is done, since nobody can say how %s stands: %w", t.names[i], err)
+		} else if err != nil {
 			return exitFindings, err
 		}
 	}
 	all := []changeJSON{}
-	for _, s := range subjects {
+	for i, s := range subjects {
 		changes, failed := o.changeOne(ctx, t, s, c)
 		if failed != nil {
-			err = failed
+			err = unreached(failed, t.names[i+1:])
 			break
 		}
 		all = append(all, changes...)
@@ -179,12 +198,15 @@ func (o *operating) subject(ctx context.Context, t target, i int, c change) (sub
 func (o *operating) changeOne(ctx context.Context, t target, s subject, c change) ([]changeJSON, error) {
 	if !o.dry {
 		if err := c.to(ctx, t.Guard, s.id, s.limits); err != nil {
-			return nil, o.undecided(o.wrong(err, t, s.name, c.hint), c)
+			return nil, undecided(o.wrong(err, t, s.name, c.hint), s, c)
 		}
 	}
 	after, err := t.Peek(ctx, s.id, s.limits...)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s, but not looked at again: %w", s.name, c.done, err)
+	switch {
+	case err != nil && o.dry:
+		return nil, fmt.Errorf("nobody can say how %s stands: %w", s.name, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s is %s, and nobody can say how it stands now: %w", s.name, c.done, err)
 	}
 	var changes []changeJSON
 	for _, now := range after {
@@ -196,18 +218,35 @@ func (o *operating) changeOne(ctx context.Context, t target, s subject, c change
 	return changes, nil
 }
 
-// undecided says of an error whether it may have been done all the same.
-func (o *operating) undecided(err error, c change) error {
+// undecided says of an error whether it may have been done all the same: wholly, or by those of several limits that Redis has in several places.
+func undecided(err error, s subject, c change) error {
 	var failed *store.Error
-	if errors.As(err, &failed) && failed.Class == store.Indeterminate {
-		return fmt.Errorf("nobody knows whether Redis has done this (%s); rlgen peek says how it stands: %w", c.do, err)
+	switch {
+	case errors.Is(err, live.ErrArgument):
+		return err
+	case errors.As(err, &failed) && failed.Class == store.Indeterminate:
+		return fmt.Errorf("nobody knows whether Redis has done this (%s) to %s; rlgen peek says how it stands: %w", c.do, s.name, err)
+	case len(s.limits) > 1:
+		return fmt.Errorf("%s is not %s, or not by all limits; rlgen peek says how they stand: %w", s.name, c.done, err)
 	}
-	return err
+	return fmt.Errorf("%s is not %s: %w", s.name, c.done, err)
+}
+
+// unreached adds to an error whom nothing is done to since.
+func unreached(err error, names []string) error {
+	if len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; nothing is done to %s", err, strings.Join(names, " "))
 }
 
 func (o *operating) printChanges(c change, changes []changeJSON) {
 	for _, ch := range changes {
-		fmt.Fprintf(o.stdout, "%s %s of %s %s\n", o.would(c.done, c.do), ch.Limit, ch.Method, ch.ID)
+		verb := o.would(c.done, c.do)
+		if c.idle != nil {
+			verb = cmp.Or(c.idle(&ch.Before), verb)
+		}
+		fmt.Fprintf(o.stdout, "%s %s of %s %s%s\n", verb, ch.Limit, ch.Method, ch.ID, ch.After.notes())
 		for i, r := range ch.Before.Rules {
 			line := fmt.Sprintf("%d left", r.Remaining)
 			if !o.dry && i < len(ch.After.Rules) {

@@ -142,7 +142,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 			continue
 		}
 		pause := wait/2 + rand.N(wait)
-		if !c.mayGoAgain(m, err) || !c.MayRepeat && time.Now().Add(pause+time.Since(sent)).After(end) {
+		if !c.mayGoAgain(m, err) || c.heard(m) && time.Now().Add(pause+time.Since(sent)).After(end) {
 			return nil, c.fail(m, err)
 		}
 		if m.class == store.Indeterminate {
@@ -156,9 +156,17 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 	}
 }
 
-// end is when a further sending is to be answered, at the latest, of a call that may not be repeated.
+// heard says whether what the server has said is the whole of what there is to say, where there is no time for more: not of a call that it may have executed.
+func (c *Call) heard(m meaning) bool {
+	return !c.MayRepeat || m.class != store.Indeterminate && !c.repeated.Load()
+}
+
+// end is when a further sending is to be answered, at the latest: of a call that may be repeated, as its context has it.
 func (c *Call) end(ctx context.Context) time.Time {
 	end := time.Now().Add(insist)
+	if c.MayRepeat {
+		end = end.AddDate(1, 0, 0)
+	}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		return deadline
 	}

@@ -2,6 +2,7 @@ package rediscall
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,22 @@ func TestSentAgainEndsInTime(t *testing.T) {
 				t.Errorf("sent %d times (%v), want %d at most", n, err, test.most)
 			}
 		})
+	}
+}
+
+// TestRepeatedEndsInTime holds that a call which may be repeated, and is refused all the time, fails of that before its context ends, where whoever waits for it hears no more.
+func TestRepeatedEndsInTime(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	if err := redistest.Poll(func() error { // where the machine stands still until the context has ended, anew
+		c, _ := refusing(t, client, 1e6)
+		c.MayRepeat = true
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := c.Run(ctx); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "LOADING") {
+			return fmt.Errorf("Run = %v, with a context that has ended: %v, want what the server says in time", err, ctx.Err())
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -180,9 +180,10 @@ type Change struct {
 // Change writes entries into the hash at once, unless programs, which heed it as a whole or not at all, would refuse it then; what others write meanwhile is judged with
 // it. With dry, it changes nothing. What is wrong with the entries alone is an [ErrArgument]; so is the removal of a name that neither the hash nor a limit has.
 func (s *Session) Change(ctx context.Context, entries []Entry, dry bool) (c Change, err error) {
+	var refused error
 	plan := func(hash []rules.Override) (texts map[string]string, err error) {
-		c, texts, err = s.plan(hash, entries)
-		return texts, err
+		c, texts, refused = s.plan(hash, entries)
+		return texts, refused
 	}
 	if dry {
 		hash, err := readHash(ctx, s.client, s.HashKey())
@@ -198,6 +199,8 @@ func (s *Session) Change(ctx context.Context, entries []Entry, dry bool) (c Chan
 		c.Untold, err = strings.TrimPrefix(err.Error(), redisoverride.ErrUntold.Error()+": "), nil
 	case errors.Is(err, redisoverride.ErrUnsure):
 		err = fmt.Errorf("%w; rlgen override says what the hash has", err)
+	case err != nil && refused == nil:
+		err = fmt.Errorf("nothing is changed: %w", err)
 	}
 	return c, err
 }
