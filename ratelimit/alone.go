@@ -177,7 +177,7 @@ type solo struct {
 // add asks a share for what req asks of the whole limit, which is limit i.
 func (s *solo) add(i int, of *share, req *store.Request) {
 	part := store.NewRequest(&of.Limit, req.Key, min(req.Cost, of.most)) // what all may allow together, one may not hold back for ever
-	part.Wait = req.Wait
+	part.Wait, part.Returns = req.Wait, req.Returns
 	s.indexes = append(s.indexes, i)
 	s.requests = append(s.requests, part)
 	s.asked = append(s.asked, req.Cost)

@@ -299,7 +299,9 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			continue
 		}
 		c.indexes = g.indexes(c.indexes, i)
-		c.requests = append(c.requests, store.NewRequest(of, l.key(id), cost))
+		req := store.NewRequest(of, l.key(id), cost)
+		req.Returns = req.Returns || g.queues || g.holding
+		c.requests = append(c.requests, req)
 		c.computes(l, of)
 	}
 	c.sortHolds()

@@ -17,6 +17,12 @@ import (
 // What is taken ahead is missing as if nothing had come back by then. A charge made before has room behind it then which is not
 // there, so that of what it gives back only that much is free again which would be if it had been charged as late.
 //
+// Where calls may be given back, what is charged is counted, and what comes back comes back in the order in which it was charged, as a queue drains. Of a charge that is given back, what is still missing is
+// therefore known by how many permits have been charged behind it: what is missing in all, less those. What of them was given
+// back itself counts as if it stood before the charge: too little is given back then, never too much. It is not
+// less, either, than if all had gone to the charge that has come back since, which is what others get back. The last charge, if all of it is given back, is as if it had never
+// been made.
+//
 // A clock that is set back is further away from the time at which the bucket is full.
 type bucket struct {
 	debts []debt
@@ -28,7 +34,14 @@ type debt struct {
 	window int64 // µs
 	full   int64 // µs, rounded up
 	ahead  int64 // the latest time as of which permits were taken ahead, µs; 0 if none were
+	line   *line // nil where what is charged is not counted
 	fraction
+}
+
+// line is what giveBack knows a charge by.
+type line struct {
+	start   int64 // when what is charged began to be counted, µs
+	charged int64 // permits since, at this count
 }
 
 func (b *bucket) reset() { b.debts = b.debts[:0] }
@@ -45,7 +58,7 @@ func (b *bucket) of(now int64, rule rules.Rule) debt {
 	window := rule.Window.Microseconds()
 	for _, d := range b.debts {
 		if d.window == window && d.full > now {
-			d.fraction = d.fraction.of(rule.Count)
+			d.understand(rule.Count)
 			return d
 		}
 	}
@@ -71,7 +84,7 @@ func (b *bucket) open(now int64, rule rules.Rule) *debt {
 			if d.full <= now {
 				d.full, d.ahead, d.early = now, 0, 0
 			}
-			d.fraction = d.of(rule.Count)
+			d.understand(rule.Count)
 			return d
 		}
 	}
@@ -105,31 +118,122 @@ func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remai
 	return max(0, most-wait*d.count+d.early) / d.window, micros(wait)
 }
 
-func (b *bucket) charge(now int64, req *store.Request, a admission) (ends int64) {
+// charge notes how many permits were charged before, where that is counted.
+func (b *bucket) charge(now int64, req *store.Request, a admission) (ends, note int64) {
+	var l line
+	counts := req.Returns || b.counts()
+	if counts {
+		l, counts = b.place(now, req)
+	}
+	return b.owe(now, req, a, l, counts), l.charged
+}
+
+// counts says whether what is charged may be counted.
+func (b *bucket) counts() bool {
+	for i := range b.debts {
+		if b.debts[i].line != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// owe charges a, behind what l says if it counts.
+func (b *bucket) owe(now int64, req *store.Request, a admission, l line, counts bool) (ends int64) {
 	for _, rule := range req.Rules {
 		d := b.open(now, rule)
 		if req.Ahead > 0 {
 			*d = d.from(now + req.Ahead.Microseconds())
 		}
+		if counts {
+			d.stand(line{l.start, l.charged + a.cost})
+		} else {
+			d.line = nil
+		}
 		d.owe(a.cost * d.window)
 	}
-	for _, d := range b.debts {
-		ends = max(ends, d.full)
+	for i := range b.debts {
+		ends = max(ends, b.debts[i].full)
 	}
 	return ends
+}
+
+// place returns when the rules of req began to count, and the most that any of them has been charged since. They begin now if some did so at another time than
+// others, or never, where nothing is counted.
+func (b *bucket) place(now int64, req *store.Request) (l line, counts bool) {
+	began, anew := false, false
+	counts = req.Returns
+	for _, rule := range req.Rules {
+		window := rule.Window.Microseconds()
+		for i := range b.debts {
+			d := &b.debts[i]
+			if d.window != window || d.full <= now {
+				continue
+			}
+			if d.line == nil {
+				anew = true
+				continue
+			}
+			anew = anew || d.count != rule.Count || began && d.line.start != l.start
+			l, began, counts = line{d.line.start, max(l.charged, d.line.charged)}, true, true
+		}
+	}
+	if anew || !began {
+		l = line{start: now}
+	}
+	return l, counts
 }
 
 // giveBack takes back what has not come back by itself since.
 func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := b.of(now, rule)
-		since := max(0, max(now, d.ahead)-a.at-req.Ahead.Microseconds())
-		if d.full == now || since >= (a.cost*d.window+d.count-1)/d.count {
+		if d.full == now {
 			continue
 		}
-		b.set(d.moved(since*d.count - a.cost*d.window))
+		all := a.cost * d.window
+		back := d.since(now, req, a)
+		if req.Returns {
+			behind := d.behind(now, a)
+			if behind == all && a.note+a.cost == d.line.charged {
+				d.line.charged = a.note
+			}
+			back = max(back, behind)
+		}
+		if back > 0 {
+			b.set(d.moved(-back))
+		}
 	}
 }
+
+// since is how many units of a have not come back if all has gone to it that has come back since.
+func (d *debt) since(now int64, req *store.Request, a admission) int64 {
+	passed := max(0, max(now, d.ahead)-a.at-req.Ahead.Microseconds())
+	if passed >= (a.cost*d.window+d.count-1)/d.count {
+		return 0
+	}
+	return a.cost*d.window - passed*d.count
+}
+
+// behind is how many units of a have not come back if all has gone to it, and to those before it, that was not charged behind it: 0 or less
+// if none, or if that is not known.
+func (d *debt) behind(now int64, a admission) int64 {
+	if d.line == nil {
+		return 0
+	}
+	behind := d.line.charged - a.note - a.cost
+	if d.line.start > a.at || behind < 0 || behind > mostUnits/d.window {
+		return 0
+	}
+	missing := mostUnits - d.early
+	if wait := max(0, d.full-max(now, d.ahead)); wait <= mostUnits/d.count {
+		missing = wait*d.count - d.early
+	}
+	return min(a.cost*d.window, missing-behind*d.window)
+}
+
+// mostUnits is the most of them that are told apart.
+const mostUnits = 1 << 53
 
 // grant fills the buckets.
 func (b *bucket) grant(now int64, req *store.Request, n int64) {
@@ -143,7 +247,7 @@ func (b *bucket) grant(now int64, req *store.Request, n int64) {
 // from returns d as it is charged as of t.
 func (d debt) from(t int64) debt {
 	if d.full <= t {
-		d = debt{window: d.window, full: t, ahead: d.ahead, fraction: fraction{count: d.count}}
+		d = debt{window: d.window, full: t, ahead: d.ahead, line: d.line, fraction: fraction{count: d.count}}
 	}
 	d.ahead = max(d.ahead, t)
 	return d
@@ -153,6 +257,24 @@ func (d debt) from(t int64) debt {
 func (d *debt) owe(units int64) {
 	steps, left := d.move(units)
 	d.full, d.fraction = d.full+steps, left
+	if d.line != nil && d.line.start > d.full { // the clock was set back
+		d.line = nil
+	}
+}
+
+// understand makes d that of a rule of count, to which a fraction of another count says nothing, nor what was charged at it.
+func (d *debt) understand(count int64) {
+	if d.count != count {
+		d.fraction, d.line = fraction{count: count}, nil
+	}
+}
+
+// stand makes l the line of d.
+func (d *debt) stand(l line) {
+	if d.line == nil {
+		d.line = new(line)
+	}
+	*d.line = l
 }
 
 // moved returns d with more units missing, or fewer below 0.

@@ -13,7 +13,7 @@ func TestBucketIsFullWithinAMicrosecond(t *testing.T) {
 	rule := rules.Rule{Count: 3000, Window: time.Millisecond}
 	req := &store.Request{Algorithm: rules.TokenBucket, Rules: []rules.Rule{rule}, Cost: 1}
 	var b bucket
-	if full := b.charge(0, req, admission{cost: 1}); full != 1 {
+	if full, _ := b.charge(0, req, admission{cost: 1}); full != 1 {
 		t.Fatalf("full again at %d, want a µs after the charge of a token that is back in a third of one", full)
 	}
 	for _, now := range []int64{1, 2} {

@@ -112,19 +112,17 @@ func (c call) charge(now int64, most int, out *store.Outcome) {
 	if c.forgets() {
 		r.Charges = charges(r.Charges, len(c))
 	}
-	answers := out.Rules
 	for i := range c {
 		p := &c[i]
 		if i == 0 {
 			r.ID = p.shard.name(p.index)
 		}
 		if p.req.Cost > 0 {
-			p.charge(now, r.ID, most)
+			note := p.charge(now, r.ID, most)
 			if p.dated() {
-				r.Charges[i].At, r.Charges[i].Delay = now, answers[0].Delay.Microseconds()
+				r.Charges[i].At, r.Charges[i].Note = now, note
 			}
 		}
-		answers = answers[len(p.req.Rules):]
 	}
 }
 
@@ -149,7 +147,7 @@ func charges(old []store.Charge, n int) []store.Charge {
 	}
 	old = old[:n]
 	for i := range old {
-		old[i].At, old[i].Delay = 0, 0
+		old[i].At, old[i].Note = 0, 0
 		if old[i].GivenBack.Load() {
 			old[i].GivenBack.Store(false)
 		}
@@ -185,7 +183,7 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 			if receipt.Charges[i].GivenBack.Swap(true) {
 				continue
 			}
-			a.at, a.delay = receipt.Charges[i].At, receipt.Charges[i].Delay
+			a.at, a.note = receipt.Charges[i].At, receipt.Charges[i].Note
 			if req.Ban > 0 && req.Cost > 0 {
 				p.shard.doors[req.Key].forgive(now, a.at, req)
 			}

@@ -66,7 +66,7 @@ func (f *fixedWindow) describe(now int64, req *store.Request, rule rules.Rule) (
 }
 
 // charge charges every rule, and drops the windows of former rules that have ended.
-func (f *fixedWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+func (f *fixedWindow) charge(now int64, req *store.Request, a admission) (ends, note int64) {
 	f.windows = slices.DeleteFunc(f.windows, func(w window) bool { return w.ends <= now })
 	for _, rule := range req.Rules {
 		w := f.of(now, req, rule)
@@ -76,7 +76,7 @@ func (f *fixedWindow) charge(now int64, req *store.Request, a admission) (ends i
 	for _, w := range f.windows {
 		ends = max(ends, w.ends)
 	}
-	return ends
+	return ends, 0
 }
 
 // giveBack takes back from the windows that the cost was charged in, those of them that have not ended.

@@ -78,14 +78,14 @@ func (b *intervalBucket) describe(now int64, req *store.Request, rule rules.Rule
 	return max(0, most+g.early-g.gains(now)*g.count), micros(g.full - now)
 }
 
-func (b *intervalBucket) charge(now int64, req *store.Request, a admission) (ends int64) {
+func (b *intervalBucket) charge(now int64, req *store.Request, a admission) (ends, note int64) {
 	for _, rule := range req.Rules {
 		b.put(b.of(now, rule).moved(a.cost))
 	}
 	for _, g := range b.gaps {
 		ends = max(ends, g.full)
 	}
-	return ends
+	return ends, 0
 }
 
 // giveBack takes back what has not come back by itself since: all of it where the bucket has been full in between.

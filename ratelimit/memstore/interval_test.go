@@ -16,7 +16,7 @@ func TestIntervalBucketLongBeforeItsLastCall(t *testing.T) {
 	req := &store.Request{Algorithm: rules.TokenBucket, Refill: rules.RefillInterval, Rules: []rules.Rule{rule}, Cost: 1}
 	var b intervalBucket
 	now := int64(60 * year)
-	full := b.charge(now, req, admission{at: now, cost: 1})
+	full, _ := b.charge(now, req, admission{at: now, cost: 1})
 	if full != now+1000 {
 		t.Fatalf("full again at %d, want a window after %d", full, now)
 	}
@@ -24,7 +24,7 @@ func TestIntervalBucketLongBeforeItsLastCall(t *testing.T) {
 	if out := b.ask(past, req, rule); out.RetryAfter != micros(full-1000-past) {
 		t.Errorf("retry after %v, want the %v until the first call", out.RetryAfter, micros(full-1000-past))
 	}
-	if again := b.charge(past, req, admission{at: past, cost: rule.Count}); again != full+1000 {
+	if again, _ := b.charge(past, req, admission{at: past, cost: rule.Count}); again != full+1000 {
 		t.Errorf("full again at %d after all is charged, want a window after %d", again, full)
 	}
 	b.giveBack(past, req, admission{at: past, cost: rule.Count}) // of before the bucket was last full

@@ -36,12 +36,18 @@ func (q *queue) describe(now int64, req *store.Request, rule rules.Rule) (remain
 	return remaining, micros(wait)
 }
 
+// charge notes how long the call is delayed.
+func (q *queue) charge(now int64, req *store.Request, a admission) (ends, note int64) {
+	note = q.of(now, req.Rules[0]).full - now
+	return q.owe(now, req, a, line{}, false), note
+}
+
 // giveBack takes back the last call that was told to go on. If a later one was, the gap stays: that one will not go
 // on earlier, and no other call could take the gap's place and keep its distance to those behind it.
 func (q *queue) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := q.of(now, rule)
-		if d = d.moved(-a.cost * d.window); d.full == a.at+a.delay {
+		if d = d.moved(-a.cost * d.window); d.full == a.at+a.note {
 			q.set(d)
 		}
 	}

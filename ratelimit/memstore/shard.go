@@ -32,15 +32,18 @@ func (sh *shard) name(index int) uint64 {
 	return sh.names*shardCount + uint64(index)
 }
 
-// charge charges the request at now, and drops a few expired entries, so that what is written pays for what is removed.
-func (p *place) charge(now int64, id uint64, most int) {
+// charge charges the request at now, and drops a few expired entries, so that what is written pays for what is removed. It
+// returns what giving back has to be told.
+func (p *place) charge(now int64, id uint64, most int) int64 {
 	if p.entry == nil {
 		p.entry = p.shard.fresh(now, p.hash, p.req.Key, p.steps, most)
 	} else if p.shard.names%looksNew == 0 {
 		p.shard.sweep(now, 1)
 	}
 	e := p.entry
-	e.expires = max(e.expires, e.charge(now, p.req, admission{at: now, cost: p.req.Cost, id: id}))
+	ends, note := e.charge(now, p.req, admission{at: now, cost: p.req.Cost, id: id})
+	e.expires = max(e.expires, ends)
+	return note
 }
 
 // fresh returns an entry of key that holds nothing.

@@ -77,7 +77,7 @@ func (l *slidingLog) before(place int) int64 {
 }
 
 // charge records a as of when it counts, and drops what no rule can see any more once the log holds more than the largest count.
-func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
+func (l *slidingLog) charge(now int64, req *store.Request, a admission) (ends, note int64) {
 	ahead := req.Ahead.Microseconds()
 	l.insert(logged{at: a.at + ahead, cost: a.cost, id: a.id})
 	count := int64(0)
@@ -88,7 +88,7 @@ func (l *slidingLog) charge(now int64, req *store.Request, a admission) int64 {
 	if l.before(len(l.admissions))-l.before(l.gone) > count {
 		l.drop(l.firstAfter(now - window))
 	}
-	return now + ahead + window
+	return now + ahead + window, 0
 }
 
 func (l *slidingLog) insert(a logged) {

@@ -81,7 +81,7 @@ func (w *slidingWindow) describe(now int64, req *store.Request, rule rules.Rule)
 }
 
 // charge charges every rule, and drops the sub-windows of former rules that have all left.
-func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends int64) {
+func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends, note int64) {
 	w.windows = slices.DeleteFunc(w.windows, func(s subwindows) bool { return s.ends <= now })
 	for _, rule := range req.Rules {
 		i, s := w.of(now, req, rule)
@@ -95,7 +95,7 @@ func (w *slidingWindow) charge(now int64, req *store.Request, a admission) (ends
 	for _, s := range w.windows {
 		ends = max(ends, s.ends)
 	}
-	return ends
+	return ends, 0
 }
 
 // add counts cost in the sub-window that holds t, and drops those that have left at now.

@@ -13,8 +13,8 @@ type counts interface {
 	ask(now int64, req *store.Request, rule rules.Rule) store.RuleOutcome
 	// describe says what remains of a rule and when it is reset.
 	describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration)
-	// charge charges a.cost for every rule of req, and returns when nothing that it charged counts any more.
-	charge(now int64, req *store.Request, a admission) (ends int64)
+	// charge charges a.cost for every rule of req, and returns when nothing that it charged counts any more, and what giveBack has to be told.
+	charge(now int64, req *store.Request, a admission) (ends, note int64)
 	// giveBack takes back what a charged.
 	giveBack(now int64, req *store.Request, a admission)
 	// grant takes back the last n units that were charged, of every rule of req, as far as there are so many.
@@ -27,10 +27,10 @@ type counts interface {
 
 // admission is one charge of a key.
 type admission struct {
-	at    int64 // µs: when it was made, whatever the time as of which it counts
-	delay int64 // of a queue, µs
-	cost  int64
-	id    uint64
+	at   int64 // µs: when it was made, whatever the time as of which it counts
+	note int64 // what charge said of it; to give back only
+	cost int64
+	id   uint64
 }
 
 // steps are one way to count.

@@ -27,7 +27,7 @@ type decision struct {
 	detail   bool
 	base     uint64
 	at       int64   // of what is given back, when it was charged: µs of the server's clock; 0 if that is not known
-	delays   []int64 // of what is given back, by request, what the queues among them said: µs; nil where none is one
+	notes    []int64 // of what is given back, by request, what the take said of it; nil where it said nothing
 	first    int64   // of what is given back, the first permit
 	requests []store.Request
 }
@@ -48,7 +48,7 @@ type verdict struct {
 	status status
 	at     int64   // when it was charged, µs of the server's clock
 	ats    []int64 // the same for each request, where they are of several groups
-	delays []int64 // of each request, µs, where one is a queue and the call is allowed
+	notes  []int64 // of each request, where one has notes and the call is allowed
 	rules  []store.RuleOutcome
 }
 
@@ -122,7 +122,7 @@ func (d *decision) alike(other *decision) bool {
 		return false
 	}
 	for i := range d.requests {
-		if d.cost(i) != other.cost(i) || d.hasDoor(i) != other.hasDoor(i) {
+		if d.cost(i) != other.cost(i) || d.note(i) != other.note(i) || d.hasDoor(i) != other.hasDoor(i) {
 			return false
 		}
 	}
@@ -135,9 +135,11 @@ func (b batch) runArgv(args []any, numbers []int) []any {
 	args = append(args, int64(d.op), flag(d.detail), d.at, d.limitCount())
 	for j := range d.requests {
 		args = append(args, numbers[0], d.cost(j))
+		args = d.noteArgv(args, j)
 		numbers = numbers[1:]
 		if d.hasDoor(j) {
 			args = append(args, numbers[0], d.cost(j))
+			args = d.noteArgv(args, j)
 			numbers = numbers[1:]
 		}
 	}
@@ -149,6 +151,22 @@ func (b batch) runArgv(args []any, numbers []int) []any {
 		}
 	}
 	return args
+}
+
+// noteArgv appends, to give back, what the take said of request i.
+func (d *decision) noteArgv(args []any, i int) []any {
+	if d.op != giveBack {
+		return args
+	}
+	return append(args, d.note(i))
+}
+
+// note is what a take said of request i; 0 if nothing.
+func (d *decision) note(i int) int64 {
+	if d.notes == nil {
+		return 0
+	}
+	return d.notes[i]
 }
 
 // cost is what request i is asked for.
@@ -212,9 +230,6 @@ func (l limit) join(i int, limits []limit, numbers []int) ([]limit, []int) {
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
 	l := limit{place: place(req), option: option(req), ahead: req.Ahead.Microseconds(), rules: req.Rules}
-	if d.op == giveBack && req.Queue && d.delays != nil {
-		l.option = d.delays[i]
-	}
 	if d.op == giveBack && remembers(req) {
 		l.option = d.first
 		if !d.detail {
@@ -256,7 +271,7 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 		if v.status == done && b[i].op == take {
 			var ok bool
 			v.at = now
-			if v.delays, reply, ok = b[i].decodeDelays(reply); !ok {
+			if v.notes, reply, ok = b[i].decodeNotes(reply); !ok {
 				return nil, errReply
 			}
 		}
@@ -265,7 +280,6 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 			if v.rules, reply, ok = b[i].decodeRules(reply); !ok {
 				return nil, errReply
 			}
-			b[i].describeQueues(v.rules)
 		}
 	}
 	if len(reply) != 0 {
@@ -317,39 +331,21 @@ func (d *decision) decodeRule(reply []int64) store.RuleOutcome {
 	return r
 }
 
-// decodeDelays reads what the queues among the requests say; nil if none is one.
-func (d *decision) decodeDelays(reply []int64) (delays, rest []int64, ok bool) {
+// decodeNotes reads what is noted of the requests; nil if none has notes.
+func (d *decision) decodeNotes(reply []int64) (notes, rest []int64, ok bool) {
 	for i := range d.requests {
-		if !d.requests[i].Queue {
+		if !noted(&d.requests[i]) {
 			continue
 		}
 		if len(reply) == 0 {
 			return nil, nil, false
 		}
-		if delays == nil {
-			delays = make([]int64, len(d.requests))
+		if notes == nil {
+			notes = make([]int64, len(d.requests))
 		}
-		delays[i], reply = reply[0], reply[1:]
+		notes[i], reply = reply[0], reply[1:]
 	}
-	return delays, reply, true
-}
-
-// describeQueues sets what remains of queues after a give-back, for which the script is told how long the call was
-// delayed in place of how long it may be.
-func (d *decision) describeQueues(answers []store.RuleOutcome) {
-	if d.op != giveBack || !d.detail {
-		return
-	}
-	for i := range d.requests {
-		req := &d.requests[i]
-		if req.Queue {
-			answers[0].Remaining = 0
-			if answers[0].ResetAfter <= req.Wait {
-				answers[0].Remaining = req.Rules[0].Count
-			}
-		}
-		answers = answers[len(req.Rules):]
-	}
+	return notes, reply, true
 }
 
 func countRules(requests []store.Request) int {

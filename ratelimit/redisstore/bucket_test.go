@@ -74,8 +74,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestBucketText: a bucket is no more than its window and when it is full, with a fraction and the time of what was taken ahead only where
-// there are any.
+// TestBucketText: a bucket is no more than its window and when it is full, with a fraction, what it has been charged and the time of what was taken
+// ahead only where there is any, or where calls may be given back.
 func TestBucketText(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -83,17 +83,22 @@ func TestBucketText(t *testing.T) {
 	server.SetTime(time.Unix(1_700_000_000, 0))
 	s := newStore(t, client)
 	for _, test := range []struct {
-		count int64
-		ahead time.Duration
-		want  string
+		count   int64
+		ahead   time.Duration
+		returns bool
+		want    string
 	}{
-		{4, 0, "b1000000:1700000000250000"},
-		{3, 0, "b1000000:1700000000333334:2/3"},
-		{4, time.Second, "b1000000:1700000001250000:~1700000001000000"},
-		{3, time.Second, "b1000000:1700000001333334:2/3~1700000001000000"},
+		{4, 0, false, "b1000000:1700000000250000"},
+		{3, 0, false, "b1000000:1700000000333334:2/3"},
+		{4, time.Second, false, "b1000000:1700000001250000:~1700000001000000"},
+		{3, time.Second, false, "b1000000:1700000001333334:2/3~1700000001000000"},
+		{4, 0, true, "b1000000:1700000000250000:0/4@250000+1"},
+		{3, 0, true, "b1000000:1700000000333334:2/3@333334+1"},
+		{4, time.Second, true, "b1000000:1700000001250000:0/4@1250000+1~1700000001000000"},
+		{3, time.Second, true, "b1000000:1700000001333334:2/3@1333334+1~1700000001000000"},
 	} {
 		req := store.Request{
-			Key: fmt.Sprint(test), Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: test.count, Window: time.Second}}, Cost: 1, Ahead: test.ahead,
+			Key: fmt.Sprint(test), Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: test.count, Window: time.Second}}, Cost: 1, Ahead: test.ahead, Returns: test.returns,
 		}
 		take(t, s, req)
 		if got := client.Get(t.Context(), req.Key).Val(); got != test.want {
@@ -248,5 +253,43 @@ func TestForeignCompactLog(t *testing.T) {
 		if got := client.Get(context.Background(), req.Key).Val(); got != theirs {
 			t.Errorf("the other program's key is %q, want %q", got, theirs)
 		}
+	}
+}
+
+// TestOlderBuckets holds that buckets are read which do not say what they have been charged: of a call that has been charged to one, what has not had
+// the time to come back is given back, and of a later one all that has not.
+func TestOlderBuckets(t *testing.T) {
+	for _, older := range []string{
+		"b1000000:1700000000500000", "b1000000:1700000000500000:3/4", "b1000000:1700000000500000:~1699999999000000", "b1000000:1700000000500000:3/4~1699999999000000",
+	} {
+		t.Run(older, func(t *testing.T) {
+			server := miniredis.RunT(t)
+			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			t.Cleanup(func() { client.Close() })
+			now := time.Unix(1_700_000_000, 0)
+			server.SetTime(now)
+			if err := server.Set("older", older); err != nil {
+				t.Fatal(err)
+			}
+			s, req := newStore(t, client), store.Request{Key: "older", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 4, Window: time.Second}}, Cost: 1, Returns: true}
+			older := store.Receipt{Requests: []store.Request{req}, ID: 1, Charges: make([]store.Charge, 1)}
+			older.Charges[0].At = now.Add(-100 * time.Millisecond).UnixMicro()
+			first, second := take(t, s, req), take(t, s, req)
+			server.SetTime(now.Add(100 * time.Millisecond))
+			for i, want := range []time.Duration{
+				850 * time.Millisecond, // of 900
+				600 * time.Millisecond,
+				350 * time.Millisecond,
+			} {
+				if err := s.GiveBack(t.Context(), []store.Receipt{older, first.Receipt, second.Receipt}[i]); err != nil {
+					t.Fatal(err)
+				}
+				look := req
+				look.Cost = 0
+				if got := take(t, s, look).Rules[0].ResetAfter; got != want {
+					t.Errorf("give-back %d of a bucket kept as %q leaves %v until it is full, want %v", i, client.Get(t.Context(), "older").Val(), got, want)
+				}
+			}
+		})
 	}
 }

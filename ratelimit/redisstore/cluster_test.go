@@ -14,7 +14,9 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // TestLostReservation makes one slot of a cluster lose its reply, or not answer: nothing stays charged in any.
@@ -310,5 +312,36 @@ func TestMisconfiguredAcrossSlots(t *testing.T) {
 	_, err := store.Take(context.Background(), s, []store.Request{full, foreign, request(p+"other", 10, 1)}, true)
 	if classOf(err) != store.Misconfigured {
 		t.Errorf("Take with a foreign key in one slot = %v, want an error of class %v", err, store.Misconfigured)
+	}
+}
+
+// TestDeniedElsewhereLosesNothing has calls that another slot denies take of a bucket and give it back at once, again and again while it fills: it fills as if they
+// had never been made.
+func TestDeniedElsewhereLosesNothing(t *testing.T) {
+	client := redistest.NewCluster(t).Client(t)
+	clock := storetest.NewClock()
+	var reading sync.Mutex
+	s, p := newStore(t, client, redisstore.WithClock(func() time.Time { // every script comes a millisecond after the one before
+		reading.Lock()
+		defer reading.Unlock()
+		clock.Move(time.Millisecond)
+		return clock.Now()
+	})), redistest.Prefix(t)
+	bucket := store.Request{Key: p + "bucket", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 10, Window: time.Second}}, Cost: 5}
+	full := request(p+"full", 1, 1)
+	if redisstore.Slot(bucket.Key) == redisstore.Slot(full.Key) {
+		full.Key += "."
+	}
+	take(t, s, full)
+	take(t, s, bucket)
+	bucket.Cost = 1
+	for range 200 {
+		if out := take(t, s, bucket, full); out.Allowed {
+			t.Fatal("allowed with an empty limit")
+		}
+	}
+	bucket.Cost = 10
+	if out := take(t, s, bucket); !out.Allowed {
+		t.Errorf("what filled half a bucket is charged yet after more than the half second in which that comes back: %+v", out)
 	}
 }

@@ -15,13 +15,14 @@
 -- The functions of an algorithm take a rule, which has its entry's ends and body, both nil where it has none, and the
 -- limit's option:
 --
---   ask(rule, cost, option)         returns the retry: µs, 0 allowed, -1 never; and, of an algorithm that delays calls,
---                                   the delay of one that is allowed: µs
+--   ask(rule, cost, option)         returns the retry: µs, 0 allowed, -1 never; and, if that is its note, what a
+--                                   call is noted by that is allowed
+--   begin(limit)                    of an algorithm that has one, is called before the rules are charged
 --   charge(rule, cost, option, ahead)
 --                                   returns the ends and body of the entry with the cost, charged as of ahead µs from now
---   back(rule, cost, option, at, ahead)
+--   back(rule, cost, option, at, ahead, note)
 --                                   returns the ends and body of the entry, which there is, without a cost that was charged
---                                   at at, as of ahead µs later; nil if nothing is left
+--                                   at at, as of ahead µs later, and noted so; nil if nothing is left
 --   grant(rule, cost, option)       returns the ends and body of the entry, which there is, without the units that were charged
 --                                   last; nil if nothing is left
 --   describe(rule, option)          returns remaining and reset (µs)
@@ -107,7 +108,7 @@ local function probe(limit)
   end
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
-    rule.retry, rule.delay = steps.ask(rule, cost, limit.option)
+    rule.retry, rule.note = steps.ask(rule, cost, limit.option)
     if rule.retry ~= 0 then
       allowed = false
     end
@@ -116,6 +117,9 @@ local function probe(limit)
 end
 
 local function settle(limit)
+  if steps.begin then
+    steps.begin(limit)
+  end
   for i = 1, #limit.rules do
     local rule = limit.rules[i]
     rule.ends, rule.body = steps.charge(rule, limit.cost, limit.option, limit.ahead)
@@ -158,7 +162,7 @@ local function others()
   end
 
   local function discharge(limit, _, at)
-    lessen(limit, steps.back, at + 0, limit.ahead)
+    lessen(limit, steps.back, at + 0, limit.ahead, limit.note)
   end
 
   local function grant(limit)
@@ -174,4 +178,4 @@ local function others()
   return {revert = revert, discharge = discharge, grant = grant, describe = describe}
 end
 
-return {probe = probe, settle = settle, make_others = others, delays = steps.delays}
+return {probe = probe, settle = settle, make_others = others, notes = steps.notes}

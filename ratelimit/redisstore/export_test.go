@@ -102,7 +102,7 @@ func Delays(s *Store, calls ...store.Request) ([]int64, error) {
 	s.fly(context.Background(), f)
 	var delays []int64
 	for _, v := range f.verdicts {
-		delays = append(delays, v.delays...)
+		delays = append(delays, v.notes...)
 	}
 	return delays, f.err
 }

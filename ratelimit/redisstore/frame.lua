@@ -19,6 +19,7 @@
 --         limits     their number, and for each
 --           limit      its number among those above, from 1: another one for each limit of a decision
 --           cost       units, 0 or more; 0 asks without charging
+--           note       to give back only: that of the take, 0 if there is none
 --         decisions  their number
 --         named      1 if the admissions have names, else 0: no limit tells one from another
 --         and, if named, for every decision
@@ -32,8 +33,8 @@
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's. Where all decisions fail of the same, as where
 --                    the server refuses to write, it is the script's, too
---         and, if charged by a take, for every limit whose algorithm delays calls
---           delay      µs until the call is to go on
+--         and, if charged by a take, for every limit whose algorithm has notes
+--           note       what its file says; 0 at a cost of 0
 --         and, if denied or with detail (and not of status 2 or 3), for every rule of every limit
 --           retry      µs until the same cost passes, 0 if the rule allows it, -1 never
 --           remaining  units that pass now, after this decision (with detail)
@@ -199,8 +200,8 @@ local function answer(status)
   if status == DONE and decision.op == TAKE then
     for i = 1, decision.size do
       local limit = decision.limits[i]
-      if limit.algorithm.delays then
-        reply[#reply + 1] = limit.cost > 0 and limit.rules[1].delay or 0
+      if limit.algorithm.notes then
+        reply[#reply + 1] = limit.cost > 0 and limit.rules[1].note or 0
       end
     end
   end
@@ -253,8 +254,11 @@ local function read_run(limits, at)
   for i = 1, size do
     local limit = limits[ARGV[at] + 0]
     limit.cost = ARGV[at + 1] + 0
-    decision.limits[i], decision.brief = limit, decision.brief and not limit.algorithm.delays
+    decision.limits[i], decision.brief = limit, decision.brief and not limit.algorithm.notes
     at = at + 2
+    if decision.op == BACK then
+      limit.note, at = ARGV[at] + 0, at + 1
+    end
   end
   decision.count, decision.bases = ARGV[at] + 0, nil
   if ARGV[at + 1] == '0' then

@@ -49,11 +49,12 @@ func (s *Store) groups(requests []store.Request) []group {
 	return []group{all}
 }
 
-// part is the decision on the requests of g alone.
+// part is the decision on the requests of g alone, which are given back where another group denies.
 func (d decision) part(g group) decision {
 	requests := make([]store.Request, len(g))
 	for i, at := range g {
 		requests[i] = d.requests[at]
+		requests[i].Returns = true
 	}
 	d.requests = requests
 	return d
@@ -134,7 +135,7 @@ func merge(d decision, groups []group, verdicts []verdict, answer status) verdic
 		}
 	}
 	if answer == done {
-		v.delays = mergeDelays(len(d.requests), groups, verdicts)
+		v.notes = mergeNotes(len(d.requests), groups, verdicts)
 	}
 	if answer == taken || answer == done && !d.detail {
 		return v
@@ -159,17 +160,17 @@ func merge(d decision, groups []group, verdicts []verdict, answer status) verdic
 	return v
 }
 
-// mergeDelays is those of n requests, nil if no group has any.
-func mergeDelays(n int, groups []group, verdicts []verdict) (delays []int64) {
+// mergeNotes is those of n requests, nil if no group has any.
+func mergeNotes(n int, groups []group, verdicts []verdict) (notes []int64) {
 	for i, g := range groups {
-		for j, delay := range verdicts[i].delays {
-			if delays == nil {
-				delays = make([]int64, n)
+		for j, note := range verdicts[i].notes {
+			if notes == nil {
+				notes = make([]int64, n)
 			}
-			delays[g[j]] = delay
+			notes[g[j]] = note
 		}
 	}
-	return delays
+	return notes
 }
 
 // release gives back what flights have charged or may have. Where the answer has detail, the verdicts become those
@@ -219,7 +220,7 @@ func (s *Store) undo(ctx context.Context, f *flight) *flight {
 func (back *flight) settleOn(f *flight) bool {
 	d := &back.batch[0]
 	if f.err == nil {
-		d.at, d.delays = f.verdicts[0].at, f.verdicts[0].delays
+		d.at, d.notes = f.verdicts[0].at, f.verdicts[0].notes
 		return true
 	}
 	if d.forgets() {

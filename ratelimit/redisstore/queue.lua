@@ -1,7 +1,8 @@
 -- queue: leaky-bucket with a wait. Calls go on one after the other, each when those before it have drained.
 --
 --   letter  q
---   option  to take, how long the call may be delayed: µs; to give back, how long it was told to be
+--   option  how long the call may be delayed: µs
+--   note    how long it is: µs
 --   ends    when the queue is free, rounded up to µs
 --   body    empty, or what fraction.lua says, in steps of 1 µs
 --
@@ -30,7 +31,7 @@ local function charge(rule, cost)
   return (rule.ends or now) + more, body
 end
 
-local function back(rule, cost, delayed, at)
+local function back(rule, cost, _, at, _, delayed)
   local more, body = move(rule, -cost * rule.window)
   if rule.ends + more ~= at + delayed then
     return rule.ends, rule.body
@@ -46,4 +47,4 @@ local function describe(rule, most)
   return wait <= most and rule.count or 0, wait
 end
 
-return entries('q', {ask = ask, charge = charge, back = back, describe = describe, delays = true})
+return entries('q', {ask = ask, charge = charge, back = back, describe = describe, notes = true})

@@ -61,6 +61,7 @@ const (
 	atIntervalBucket
 	atQueue
 	atDoor // of bans, behind the limit that has one
+	atReturnedBucket
 )
 
 // algorithms are the files that the script is made of, each under its place, which returns the algorithm.
@@ -68,6 +69,7 @@ var algorithms = []struct {
 	lua       string
 	remembers bool                       // every admission, by its base
 	dates     bool                       // what is given back is found by when it was charged
+	notes     bool                       // of what it charges
 	option    func(*store.Request) int64 // what the file takes for a limit's option; nil for none
 }{
 	atSlidingLog:     {lua: slidingLogLua, remembers: true},
@@ -76,8 +78,9 @@ var algorithms = []struct {
 	atSlidingWindow:  {lua: slidingWindowLua, dates: true, option: segments},
 	atCompactLog:     {lua: compactLogLua, dates: true},
 	atIntervalBucket: {lua: intervalBucketLua, dates: true, option: burst},
-	atQueue:          {lua: queueLua, dates: true, option: mostDelay},
+	atQueue:          {lua: queueLua, dates: true, notes: true, option: mostDelay},
 	atDoor:           {lua: doorLua},
+	atReturnedBucket: {lua: bucketLua, dates: true, notes: true, option: burst},
 }
 
 func burst(req *store.Request) int64 { return req.Burst }
@@ -100,16 +103,23 @@ func place(req *store.Request) int {
 		if req.Refill == rules.RefillInterval {
 			return atIntervalBucket
 		}
-		return atBucket
+		return bucketPlace(req)
 	case rules.LeakyBucket:
 		if req.Queue {
 			return atQueue
 		}
-		return atBucket
+		return bucketPlace(req)
 	case rules.GCRA:
-		return atBucket
+		return bucketPlace(req)
 	}
 	return -1
+}
+
+func bucketPlace(req *store.Request) int {
+	if req.Returns {
+		return atReturnedBucket
+	}
+	return atBucket
 }
 
 // option returns the number that the request's algorithm takes besides its rules, 0 if it takes none.
@@ -128,6 +138,9 @@ func segments(req *store.Request) int64 {
 // remembers says whether the request's admissions are told apart by their bases, so that giving one back again does
 // nothing.
 func remembers(req *store.Request) bool { return algorithms[place(req)].remembers }
+
+// noted says whether the script notes how it has charged the request, which it is told again to give that back.
+func noted(req *store.Request) bool { return algorithms[place(req)].notes }
 
 // dates says whether the script has to be told when the request was charged, to give back that and nothing else, or to forget the denials since.
 func dates(req *store.Request) bool { return algorithms[place(req)].dates || req.Ban > 0 }
@@ -148,13 +161,34 @@ func newScript(text string) script {
 	}
 }
 
+// placesOf are the places of a file.
+func placesOf(lua string) (places []int) {
+	for at := range algorithms {
+		if algorithms[at].lua == lua {
+			places = append(places, at)
+		}
+	}
+	return places
+}
+
+// condition is that place is one of places.
+func condition(places []int) string {
+	var any []string
+	for _, at := range places {
+		any = append(any, fmt.Sprintf("place == '%d'", at))
+	}
+	return strings.Join(any, " or ")
+}
+
 // assemble puts the algorithms before the frame, in one function that makes the one of a place: making the functions of
 // the others would cost more than deciding.
 func assemble() string {
 	var b strings.Builder
 	b.WriteString(clockLua + integerLua + fractionLua + "local function entries(letter, steps)\n" + entriesLua + "end\nlocal function make(place)\n")
-	for at, algorithm := range algorithms {
-		fmt.Fprintf(&b, "if place == '%d' then\n%send\n", at, algorithm.lua)
+	for at := range algorithms {
+		if same := placesOf(algorithms[at].lua); same[0] == at {
+			fmt.Fprintf(&b, "if %s then\n%send\n", condition(same), algorithms[at].lua)
+		}
 	}
 	b.WriteString("end\n" + frameLua)
 	return b.String()

@@ -156,8 +156,8 @@ func (d *decision) answer(v verdict, out *store.Outcome) {
 		clear(rules)
 	}
 	*out = store.Outcome{Allowed: v.status == done, Rules: rules}
-	if v.delays != nil {
-		d.delay(rules, v.delays)
+	if v.notes != nil {
+		d.delay(rules, v.notes)
 	}
 	if out.Allowed {
 		out.Receipt = store.Receipt{Requests: d.requests, ID: d.base}
@@ -171,12 +171,12 @@ func (d *decision) answer(v verdict, out *store.Outcome) {
 func (d *decision) charge(v verdict, charges []store.Charge) []store.Charge {
 	for i := range charges {
 		c := &charges[i]
-		c.At, c.Delay = v.at, 0
+		c.At, c.Note = v.at, 0
 		if v.ats != nil {
 			c.At = v.ats[i]
 		}
-		if v.delays != nil {
-			c.Delay = v.delays[i]
+		if v.notes != nil {
+			c.Note = v.notes[i]
 		}
 		c.GivenBack.Store(false)
 	}
@@ -184,9 +184,11 @@ func (d *decision) charge(v verdict, charges []store.Charge) []store.Charge {
 }
 
 // delay sets what the queues among the requests say of the call.
-func (d *decision) delay(answers []store.RuleOutcome, delays []int64) {
+func (d *decision) delay(answers []store.RuleOutcome, notes []int64) {
 	for i := range d.requests {
-		answers[0].Delay = wait(delays[i])
+		if d.requests[i].Queue {
+			answers[0].Delay = wait(notes[i])
+		}
 		answers = answers[len(d.requests[i].Rules):]
 	}
 }
@@ -241,7 +243,7 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 			if req.Cost == 0 {
 				continue
 			}
-			delay := int64(0)
+			note := int64(0)
 			if dates(&req) && i < len(receipt.Charges) {
 				c := &receipt.Charges[i]
 				again := c.GivenBack.Swap(true)
@@ -250,11 +252,11 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 				}
 				part.charges = append(part.charges, c)
 				if !again {
-					part.at, delay = c.At, c.Delay
+					part.at, note = c.At, c.Note
 				}
 			}
 			part.requests = append(part.requests, req)
-			part.delays = append(part.delays, delay)
+			part.notes = append(part.notes, note)
 		}
 		if len(part.requests) > 0 {
 			parts = append(parts, part)

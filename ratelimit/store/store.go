@@ -107,6 +107,11 @@ type Request struct {
 	Queue bool
 	Wait  time.Duration
 
+	// Returns says that calls are often given back, some time after they were charged, as those are that a limit charges by their outcome. A bucket then
+	// counts what it charges, for what is given back of calls that overlap to be as if they had never been made, and takes more memory and time for
+	// that. Without it, each of them loses what has come back for all. Other algorithms take no notice of it.
+	Returns bool
+
 	// Ban closes the key for so long to all calls that cost anything, once calls have been denied After times within the longest window by rules that they can
 	// meet: the last of them is denied for that long, too. Who is denied for the ban is not counted, and does not put off its end. Both are 0, or neither is;
 	// a queue has none.
@@ -124,6 +129,7 @@ func NewRequest(l *rules.Limit, key string, cost int64) Request {
 		req.Queue, req.Wait = true, l.Wait
 	}
 	req.Prefetch, req.Ban, req.After = l.Prefetch, l.Ban, l.After
+	req.Returns = l.Charge != rules.ChargeAlways
 	return req
 }
 
@@ -235,7 +241,7 @@ func (r Receipt) Part(keep func(i int) bool) Receipt {
 		part.Charges = make([]Charge, len(charges))
 	}
 	for i, c := range charges {
-		part.Charges[i].At, part.Charges[i].Delay = c.At, c.Delay
+		part.Charges[i].At, part.Charges[i].Note = c.At, c.Note
 	}
 	return part
 }
@@ -249,7 +255,7 @@ func (r Receipt) Some(first, cost int64) Receipt {
 	part.Requests[0].Cost = cost
 	if len(r.Charges) > 0 {
 		part.Charges = make([]Charge, 1)
-		part.Charges[0].At, part.Charges[0].Delay = r.Charges[0].At, r.Charges[0].Delay
+		part.Charges[0].At, part.Charges[0].Note = r.Charges[0].At, r.Charges[0].Note+first
 	}
 	return part
 }
@@ -257,7 +263,7 @@ func (r Receipt) Some(first, cost int64) Receipt {
 // Charge is what a receipt remembers of a request that the store does not find by the ID alone.
 type Charge struct {
 	At        int64       // when the store charged it, µs of its clock
-	Delay     int64       // of a queue, how long after that the call was to go on, µs
+	Note      int64       // of a queue, how long after that the call was to go on, µs; of a bucket whose calls return, how many permits it knows to have been charged before
 	GivenBack atomic.Bool // whoever sets it gives it back, once
 }
 

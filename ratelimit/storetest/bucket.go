@@ -19,8 +19,56 @@ type gcraModel map[time.Duration]*arrival
 func (m gcraModel) empty() naive { return gcraModel{} }
 
 type arrival struct {
-	tat   *big.Rat
-	count int64 // by which it was written: of another count, it is the next µs
+	tat     *big.Rat
+	count   int64 // by which it was written: of another count, it is the next µs
+	counted bool  // what was charged is, so that what is charged behind a call is known
+	start   int64 // µs, since when it is
+	charged int64 // since then
+}
+
+// live is what a rule has missing at now, by its own count; nil if nothing.
+func (m gcraModel) live(now int64, r rules.Rule) *arrival {
+	a, ok := m[r.Window]
+	if !ok || a.tat.Cmp(ratOf(now, 1)) <= 0 {
+		return nil
+	}
+	if a.count != r.Count {
+		return &arrival{tat: m.tat(now, r), count: r.Count}
+	}
+	return a
+}
+
+// counts says whether what req is charged is counted: its calls may be given back, or those of another limit of the key.
+func (m gcraModel) counts(now int64, req store.Request) bool {
+	for _, r := range req.Rules {
+		if a, ok := m[r.Window]; ok && a.counted && a.tat.Cmp(ratOf(now, 1)) > 0 {
+			return true
+		}
+	}
+	return req.Returns
+}
+
+// line is what all rules of req have counted alike, and whether they do, with the most that any of them has been charged.
+func (m gcraModel) line(now int64, req store.Request) (start, charged int64, alike bool) {
+	var first *arrival
+	alike = true
+	for _, r := range req.Rules {
+		a := m.live(now, r)
+		if a == nil {
+			continue
+		}
+		if first != nil && a.charged != charged {
+			alike = false
+		}
+		if !a.counted || first != nil && a.start != first.start {
+			return now, 0, false
+		}
+		first, start, charged = a, a.start, max(charged, a.charged)
+	}
+	if first == nil {
+		return now, 0, true
+	}
+	return start, charged, alike
 }
 
 func ratOf(n, d int64) *big.Rat { return big.NewRat(n, d) }
@@ -72,34 +120,65 @@ func (m gcraModel) ask(now int64, req store.Request, r rules.Rule) store.RuleOut
 	return out
 }
 
-func (m gcraModel) charge(now int64, req store.Request) {
+func (m gcraModel) charge(now int64, req store.Request) (before int64) {
+	start, before, _ := m.line(now, req)
+	counted := m.counts(now, req)
 	for _, r := range req.Rules {
 		cost := new(big.Rat).Mul(ratOf(req.Cost, 1), interval(r))
-		m[r.Window] = &arrival{new(big.Rat).Add(m.tat(now, r), cost), r.Count}
+		m.put(r, arrival{new(big.Rat).Add(m.tat(now, r), cost), r.Count, counted, start, before + req.Cost})
 	}
+	return before
 }
 
-// giveBack takes back of a cost charged at at what has not come back by itself.
-func (m gcraModel) giveBack(now, at int64, req store.Request) {
+// put writes an arrival, of which nothing is counted where it is before the beginning of that: the clock was set back.
+func (m gcraModel) put(r rules.Rule, a arrival) {
+	if ceil(a.tat) < a.start {
+		a.counted = false
+	}
+	m[r.Window] = &a
+}
+
+// giveBack takes back of a cost charged at at, behind others, what has not come back by itself: a queue drains at its front, and of what is missing the part behind
+// the cost is at most all that was charged since. Of the cost no more has come back than time has passed.
+func (m gcraModel) giveBack(now, at, before int64, req store.Request) {
 	for _, r := range req.Rules {
-		back := new(big.Rat).Mul(ratOf(req.Cost, 1), interval(r))
-		back.Sub(back, ratOf(max(0, now-at), 1))
-		if back.Sign() <= 0 || m.tat(now, r).Cmp(ratOf(now, 1)) == 0 {
+		a := m.live(now, r)
+		if a == nil {
 			continue
 		}
-		m[r.Window] = &arrival{new(big.Rat).Sub(m.tat(now, r), back), r.Count}
+		all := new(big.Rat).Mul(ratOf(req.Cost, 1), interval(r))
+		back := new(big.Rat).Sub(all, ratOf(max(0, now-at), 1))
+		next := *a
+		if behind := a.charged - before - req.Cost; req.Returns && a.counted && a.start <= at && behind >= 0 {
+			left := new(big.Rat).Sub(a.tat, ratOf(now, 1))
+			left.Sub(left, new(big.Rat).Mul(ratOf(behind, 1), interval(r)))
+			if left.Cmp(all) >= 0 {
+				left = all
+				if behind == 0 {
+					next.charged = before
+				}
+			}
+			if left.Cmp(back) > 0 {
+				back = left
+			}
+		}
+		if back.Sign() > 0 {
+			next.tat = new(big.Rat).Sub(a.tat, back)
+			m.put(r, next)
+		}
 	}
 }
 
 // marks says whether a charge of req writes an arrival in another count than it was written in, and so loses what is
-// below a µs of it.
-func (m gcraModel) marks(_ int64, req store.Request) bool {
+// below a µs of it, or what rules have counted that was not alike.
+func (m gcraModel) marks(now int64, req store.Request) bool {
 	for _, r := range req.Rules {
 		if a, ok := m[r.Window]; ok && req.Cost > 0 && a.count != r.Count {
 			return true
 		}
 	}
-	return false
+	_, _, alike := m.line(now, req)
+	return req.Cost > 0 && !alike && m.counts(now, req)
 }
 
 // over says whether a store may have forgotten something at a time, which a clock that goes back then would need.

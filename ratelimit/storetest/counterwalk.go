@@ -16,9 +16,10 @@ type naive interface {
 	empty() naive
 	// ask answers one rule with what remains before the call.
 	ask(now int64, req store.Request, r rules.Rule) store.RuleOutcome
-	charge(now int64, req store.Request)
+	// charge returns what giveBack is to be told.
+	charge(now int64, req store.Request) (note int64)
 	// giveBack takes back what was charged at at.
-	giveBack(now, at int64, req store.Request)
+	giveBack(now, at, note int64, req store.Request)
 	// over says whether a store may have forgotten something at a time, which a clock that goes back then would need.
 	over(latest int64) bool
 	// marks says whether a charge of req at now cannot be given back to the last bit.
@@ -42,6 +43,7 @@ type counterReceipt struct {
 	at       int64
 	requests []store.Request
 	limits   []int
+	notes    []int64
 	named    [2]int
 }
 
@@ -78,8 +80,9 @@ func drawRulesOf(rt *rapid.T, counts []int64) []rules.Rule {
 	return rs
 }
 
-// drawBucket draws the rules and the burst of a bucket.
+// drawBucket draws the rules and the burst of a bucket, and whether calls may be given back.
 func drawBucket(rt *rapid.T, l *rules.Limit) {
+	l.Charge = rapid.SampledFrom([]rules.Charge{rules.ChargeAlways, rules.ChargeError}).Draw(rt, "charge")
 	l.Rules = drawRulesOf(rt, []int64{1, 2, 3, 7, 1000})
 	l.Burst = rapid.Int64Range(0, 6).Draw(rt, "burst")
 }
@@ -94,6 +97,9 @@ func (w *counterWalk) take(rt *rapid.T) {
 			requests = append(requests, store.NewRequest(&w.limits[i], key, rapid.Int64Range(0, 4).Draw(rt, "cost")))
 			limits = append(limits, i)
 		}
+	}
+	for n := range requests {
+		requests[n].Returns = requests[n].Returns || len(requests) > 1 // as where they are asked apart, and given back if others deny
 	}
 	out, err := store.Take(context.Background(), w.subject.Store, requests, true)
 	if err != nil {
@@ -111,17 +117,18 @@ func (w *counterWalk) take(rt *rapid.T) {
 	}
 	if allowed {
 		want = want[:0]
+		notes := make([]int64, len(requests))
 		for n, req := range requests {
 			m := w.models[limits[n]]
 			if req.Cost > 0 {
-				m.charge(now, req)
+				notes[n] = m.charge(now, req)
 			}
 			req.Cost = 0
 			for _, r := range req.Rules {
 				want = append(want, m.ask(now, req, r))
 			}
 		}
-		w.receipts = append(w.receipts, counterReceipt{out.Receipt, now, requests, limits, w.named})
+		w.receipts = append(w.receipts, counterReceipt{out.Receipt, now, requests, limits, notes, w.named})
 	}
 	if out.Allowed != allowed {
 		rt.Fatalf("Take(%v) allowed = %v, want %v: %+v", requests, out.Allowed, allowed, want)
@@ -179,7 +186,7 @@ func (w *counterWalk) back(rt *rapid.T) {
 	}
 	for n, req := range r.requests {
 		if i := r.limits[n]; req.Cost > 0 && r.named[i] == w.named[i] {
-			w.models[i].giveBack(w.subject.Clock.Now().UnixMicro(), r.at, req)
+			w.models[i].giveBack(w.subject.Clock.Now().UnixMicro(), r.at, r.notes[n], req)
 		}
 	}
 	r.requests = nil

@@ -23,6 +23,8 @@ type variant struct {
 
 	// forgets says that what is given back some time after it was charged may be less than what was charged.
 	forgets bool
+	// returns says that of calls which overlap, each gets back what is then still missing of it.
+	returns bool
 	// begins says that windows begin with a call, or bursts are gained in steps counted from one.
 	begins bool
 	// late is the part of a window, 1 in so many, after which permits come back at the latest once their window has passed; 0 for none.
@@ -47,6 +49,7 @@ var variants = []variant{
 	{options: "algo=token-bucket refill=interval", burst: true, admits: byStep, forgets: true, begins: true},
 	{options: "algo=leaky-bucket", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
 	{options: "algo=gcra", burst: true, admits: byRate, forgets: true, sameAs: "algo=token-bucket"},
+	{options: "algo=gcra charge=error", burst: true, admits: byRate, forgets: true, returns: true},
 }
 
 // inWindows: the count in any window.

@@ -49,7 +49,7 @@ func (m fixedModel) ask(now int64, req store.Request, r rules.Rule) store.RuleOu
 	return out
 }
 
-func (m fixedModel) charge(now int64, req store.Request) {
+func (m fixedModel) charge(now int64, req store.Request) (note int64) {
 	for _, r := range req.Rules {
 		c := m.at(now, r)
 		if c == nil {
@@ -62,11 +62,12 @@ func (m fixedModel) charge(now int64, req store.Request) {
 		}
 		c.costs = append(c.costs, req.Cost)
 	}
+	return 0
 }
 
 // giveBack takes back what was charged in the window of now. What a clock that was set back has charged before the window's
 // beginning stays.
-func (m fixedModel) giveBack(now, at int64, req store.Request) {
+func (m fixedModel) giveBack(now, at, _ int64, req store.Request) {
 	for _, r := range req.Rules {
 		c := m.at(now, r)
 		if c == nil || at < c.begins || c.ends <= at {
@@ -163,7 +164,7 @@ func (m slidingModel) ask(now int64, req store.Request, r rules.Rule) store.Rule
 	return out
 }
 
-func (m slidingModel) charge(now int64, req store.Request) {
+func (m slidingModel) charge(now int64, req store.Request) (note int64) {
 	for _, r := range req.Rules {
 		d := divide(req, r)
 		if m[d] == nil {
@@ -171,9 +172,10 @@ func (m slidingModel) charge(now int64, req store.Request) {
 		}
 		m[d][max(now/d.length(), newest(m[d])-d.segments)] += req.Cost
 	}
+	return 0
 }
 
-func (m slidingModel) giveBack(now, at int64, req store.Request) {
+func (m slidingModel) giveBack(now, at, _ int64, req store.Request) {
 	for _, r := range req.Rules {
 		d := divide(req, r)
 		number := at / d.length()

@@ -79,6 +79,7 @@ type world struct {
 // slow is a store whose batches take a while, and land too late at times. It answers calls at once, so that they are made when they are charged.
 type slow struct {
 	store.Store
+	t    *testing.T
 	mu   sync.Mutex
 	rand *rand.Rand
 }
@@ -98,6 +99,9 @@ func (s *slow) Take(ctx context.Context, requests []store.Request, detail bool, 
 	if requests[0].Ahead == 0 {
 		return s.Store.Take(ctx, requests, detail, out)
 	}
+	if !requests[0].Returns {
+		s.t.Error("a batch is taken as if nothing of it were given back")
+	}
 	before, after := s.delays()
 	time.Sleep(before)
 	defer time.Sleep(after)
@@ -106,7 +110,7 @@ func (s *slow) Take(ctx context.Context, requests []store.Request, detail bool, 
 
 func newWorld(t *testing.T, algorithm rules.Algorithm, seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, uint64(algorithm)))
-	w := &world{t: t, rand: r, behind: &slow{Store: memstore.New(), rand: rand.New(rand.NewPCG(seed, 99))}, began: time.Now()}
+	w := &world{t: t, rand: r, behind: &slow{Store: memstore.New(), t: t, rand: rand.New(rand.NewPCG(seed, 99))}, began: time.Now()}
 	w.limit = store.Request{
 		Key: "k", Algorithm: algorithm, Rules: []rules.Rule{{Count: 16 + r.Int64N(800), Window: time.Second}},
 		Prefetch: time.Duration(1+r.IntN(500)) * time.Millisecond,

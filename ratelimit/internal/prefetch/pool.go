@@ -79,7 +79,7 @@ func (p *pool) fill(now time.Time, cost int64, missed bool) {
 		return
 	}
 	req := p.limit
-	req.Cost, req.Ahead = n, ahead
+	req.Cost, req.Ahead, req.Returns = n, ahead, true
 	p.fetches = p.store.begin(func() { p.fetch(req) })
 }
 
