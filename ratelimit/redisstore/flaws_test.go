@@ -71,8 +71,7 @@ var flaws = []flaw{
 		`CHUNK = 1000`, `CHUNK = 100000`,
 	}, "TestGiveBackRestoresTheKey"},
 	{"tokens rounded down, and the time of the last call forgotten", "bucket.lua", []string{
-		`local more, body = moved(rule, cost * rule.window, time)
-  return (rule.ends or now) + more, body`, `local missing = math.ceil(((rule.ends or now) - now) * rule.count / rule.window) + cost
+		`return moved(rule, cost * rule.window, rule.start, (rule.note or 0) + cost, time)`, `local missing = math.ceil(((rule.ends or now) - now) * rule.count / rule.window) + cost
   return now + math.ceil(missing * rule.window / rule.count), ''`,
 	}, "TestMiniredis/RateDoesNotDrift"},
 	{"trimming before the check, which a server that is full lets pass with all that follows", "sliding_log.lua", []string{
@@ -92,7 +91,7 @@ var flaws = []flaw{
 		`redis.call('ZREM', limit.key, unpack(members))`, `redis.call('ZREMRANGEBYRANK', limit.key, -#members, -1)`,
 	}, "TestMiniredis/GiveBackIsIdempotent"},
 	{"a permit's time in whole microseconds, rounded down", "bucket.lua", []string{
-		`local more, body = moved(rule, cost * rule.window, time)`, `local more, body = moved(rule, cost * math.floor(rule.window / rule.count) * rule.count, time)`,
+		`return moved(rule, cost * rule.window, rule.start`, `return moved(rule, cost * math.floor(rule.window / rule.count) * rule.count, rule.start`,
 	}, "TestMiniredis/(RateIsKept|Numbers)"},
 	{"permits taken ahead that are charged as of now", "sliding_log.lua", []string{
 		`score = integer(now + limit.ahead)`, `score = integer(now)`,
@@ -199,8 +198,44 @@ var flaws = []flaw{
 		`limit.others, limit.last = others, last`, `limit.others, limit.last = '', 0`,
 	}, "TestDeployments"},
 	{"a give-back of what has come back by itself", "bucket.lua", []string{
-		`local units = cost * rule.window - math.max(0, math.max(now, time) - at - ahead) * rule.count`, `local units = cost * rule.window`,
-	}, "TestMiniredis/(Traces|RateIsKept)"},
+		`local units = all - math.max(0, from - at - ahead) * rule.count`, `local units = all`,
+	}, "TestMiniredis/(Traces|GiveBackKeepsTheRate)"},
+	{"a give-back that each of several calls loses what has come back for all", "bucket.lua", []string{
+		`units = math.max(units, math.min(all, missing))`, ``,
+	}, "TestMiniredis/OnlySuccesses"},
+	{"a give-back of more than the call was charged", "bucket.lua", []string{
+		`math.min(all, missing)`, `missing`,
+	}, "TestMiniredis/GiveBackKeepsTheRate"},
+	{"a give-back of what is missing for calls behind", "bucket.lua", []string{
+		`missing = missing - (charged - before - cost) * rule.window`, ``,
+	}, "TestMiniredis/GiveBackKeepsTheRate"},
+	{"a give-back that does not look at what is missing", "bucket.lua", []string{
+		`math.min(MOST, math.max(0, rule.ends - from) * rule.count) - early(rule)`, `MOST`,
+	}, "TestMiniredis/GiveBackKeepsTheRate"},
+	{"calls behind that are forgotten once one before them is given back", "bucket.lua", []string{
+		`if missing >= all and before + cost == charged then
+      charged = before`, `if true then
+      charged = charged - cost`,
+	}, "TestMiniredis/(Traces|Buckets)"},
+	{"a give-back to a bucket that has been full since", "bucket.lua", []string{
+		`if returns and start and start <= at and before + cost <= charged then`, `if returns and start and before + cost <= charged then`,
+	}, "TestMiniredis/(Buckets|GiveBackKeepsTheRate)"},
+	{"calls behind that are not counted, of a limit whose own are not given back", "bucket.lua", []string{
+		`if body and body ~= '' and string.find(body, '@', 1, true) then`, `if false then`,
+	}, "TestMiniredis/Traces"},
+	{"a give-back of what was not counted, as if it had been charged first", "bucket.lua", []string{
+		`if returns and start and start <= at`, `if start and start <= at`,
+	}, "TestMiniredis/Traces"},
+	{"a bucket that counts what nobody gives back", "bucket.lua", []string{
+		`  return returns
+end`, `  return true
+end`,
+	}, "TestBucketText"},
+	{"calls behind that were charged by another count", "bucket.lua", []string{
+		`if count and count + 0 == rule.count then
+    return rule.ends - age`, `if count then
+    return rule.ends - age`,
+	}, "TestMiniredis/GiveBackAcrossCounts"},
 	{"a give-back to the window that follows", "fixed_window.lua", []string{
 		`if at < rule.ends - rule.window or at >= rule.ends then`, `if false then`,
 	}, "TestMiniredis/(Traces|RateIsKept)"},
