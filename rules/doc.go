@@ -76,7 +76,7 @@
 // microseconds, or 104,249 permits in a day.
 //
 // A call that is given back at once was never made. Given back later, a log forgets it; a bucket gets back what has not come
-// back by itself since; a window gets it back unless it, or the sub-window, is over.
+// back by itself since, and with charge= what comes back is of the calls that were charged first; a window gets it back unless it, or the sub-window, is over.
 //
 // # Holding
 //

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/rlgen/rlgen/rules"
@@ -16,7 +17,7 @@ import (
 //	compact-log  a string of 6 bytes for each call; from 23 calls on with room for 20 and an eighth more; rounded up
 //	             by the allocator
 //	buckets, fixed-window
-//	             a string with an entry for each rule
+//	             a string with an entry for each rule; that of a bucket whose calls may be given back says what was charged since it was full
 //	sliding-window
 //	             the same, and in each entry the counts of the sub-windows, in digits with a comma between them; there are
 //	             most digits where the count is spread evenly. With prefetch=, those to come count as well, and a bucket
@@ -35,6 +36,7 @@ const (
 	bytesPerRoomy     = 9
 	bytesOfRoom       = 250
 	bytesPerBucket    = 64
+	bytesPerReturned  = 32 // what was charged since the bucket was full, which may be long, and often
 	bytesPerAhead     = 24 // the time as of which permits were taken ahead
 	bytesPerLong      = 80 // a string of more than 44 bytes stands apart from its object
 	bytesPerFixed     = 64
@@ -82,12 +84,22 @@ func bytesOfLimit(p *rules.Policy, i int) int64 {
 		return key + bytesPerLong + bytes + bytes/4 // which the allocator rounds up
 	case rules.TokenBucket, rules.LeakyBucket, rules.GCRA:
 		each := int64(bytesPerBucket)
+		if l.Refill == rules.RefillSmooth && !l.Queues() && returns(p, i) {
+			each += bytesPerReturned
+		}
 		if l.Prefetch > 0 {
 			each += bytesPerAhead
 		}
 		return key + each*int64(len(l.Rules))
 	}
 	return 0
+}
+
+// returns says whether calls of a limit may be given back some time after they were charged: for how they end, because what was taken ahead was not used, or
+// because they wait for another limit's queue, or for what it holds, in vain.
+func returns(p *rules.Policy, i int) bool {
+	l := &p.Limits[i]
+	return l.Charge != rules.ChargeAlways || l.Prefetch > 0 || slices.ContainsFunc(p.Limits, func(l rules.Limit) bool { return l.Queues() || l.Kind.Holds() })
 }
 
 // bytesOfSet returns the bytes of a sorted set of permits that a call of several joins before as many leave.

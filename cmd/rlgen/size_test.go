@@ -42,6 +42,9 @@ func TestBytesPerID(t *testing.T) {
 		"//ratelimit:user 1000,1h prefetch=1s",
 		"//ratelimit:user 999999937,8s algo=gcra prefetch=1s",
 		"//ratelimit:user 999999937,8s 999999929,7s algo=gcra prefetch=1s",
+		"//ratelimit:user 10,1h algo=gcra charge=error",
+		"//ratelimit:user 900,1m 1000,1h algo=token-bucket charge=success",
+		"//ratelimit:user 999999937,8s 999999929,7s algo=gcra charge=error",
 		"//ratelimit:user 10,1h ban=1h after=1",
 		"//ratelimit:user 10,1h ban=1h after=2",
 		"//ratelimit:user 10,1h ban=1h after=100",
@@ -147,7 +150,7 @@ func useUp(t *testing.T, s store.Store, limit *rules.Limit, key string) {
 	}
 	for {
 		req := store.NewRequest(limit, key, cost)
-		req.Ahead = limit.Prefetch
+		req.Ahead, req.Returns = limit.Prefetch, req.Returns || limit.Prefetch > 0
 		out, err := store.Take(t.Context(), s, []store.Request{req}, false)
 		if err != nil {
 			t.Fatal(err)
