@@ -46,7 +46,7 @@
 // needs for that, and [Permit.Done] lets go of it. Rates are asked first, then concurrency, then locks. A call that one of
 // them denies at once has never been made: what others granted is given back. One that waits for a concurrency or a lock,
 // and gives up or whose context ends, has failed: its rates are charged as their Charge says. The wait of each begins when
-// it is asked, and those who wait are served in the order in which they came, by all processes.
+// it is asked, and those who wait are served in the order in which they came to their process, and by turns of the processes.
 //
 // The locks of one call are asked in an order of their own, [Guard.Hold], so that two calls never wait for each other. Within a call, with its context,
 // the locks that it has nest, and places in flight do not: a method with a concurrency of 1 that calls another with the same bucket waits for itself,

@@ -104,6 +104,7 @@ func TestWaitIsTheWholeWait(t *testing.T) {
 		})
 		time.Sleep(time.Second / 4)
 		locks.err.Store(&store.Error{Class: store.Unavailable, Err: errors.New("it is away")})
+		time.Sleep(time.Second) // whoever comes before the waiter has noticed waits with him
 		_, local, err := g.Hold(t.Context())
 		if err != nil {
 			t.Fatalf("another, of this process alone = %v, want nil", err)

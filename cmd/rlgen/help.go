@@ -75,8 +75,8 @@ A value with spaces is a Go string: "when=req.Kind == Paid".
 
 A call asks its rates first, then concurrency, then locks, whatever the order of the lines. It is all let go
 in reverse when the method returns or panics. Who does not get it within wait (at once without) gets an
-ExceededError: errors.Is(err, ratelimit.ErrExceeded), HTTP 429. Waiters are served in the order in which
-they came. A call that is denied at once costs no rate anything; one that has waited and gives up is
+ExceededError: errors.Is(err, ratelimit.ErrExceeded), HTTP 429. Those who wait are served in the
+order in which they came to their process, and by turns of the processes. A call that is denied at once costs no rate anything; one that has waited and gives up is
 charged as the rate's charge= says, as a call that failed.
 
 The method's context is done when it is let go, and before another can have it where it is lost, with the

@@ -38,11 +38,15 @@
 //
 // # Waiting
 //
-// Who waits stands in a queue: all are served in the order in which they came, so nobody starves, and one that wants much of
-// a semaphore is not overtaken by those that want little. TryLock and TryAcquire overtake nobody either: they fail while others wait.
+// Who waits stands in a queue: in a process, all are served in the order in which they came, so nobody starves, and one that wants much of
+// a semaphore is not overtaken by those that want little. TryLock and TryAcquire overtake nobody either: they fail while others wait, without asking where those are of their process.
+// Of a crowd in one process, only the first two stand in the store's queue, of a semaphore one more than its limit, eight at most; who comes behind them sends nothing until it is his turn.
+// Between processes it is so fair by process, not by caller: those at the head of each are served in the order in which they came to stand there, and of several processes with crowds
+// each has as many turns, however many wait in it.
+//
 // A release wakes the first in the queue. Should that be lost, he asks by himself when the lease before him ends, and within a second at the
 // latest. A waiter that does not ask for [WaiterLife], because its process is gone or stopped, loses its place, and keeps the others waiting for
-// no longer. A store that is away for less than WaiterLife fails nobody who waits. What a crashed process held is free when its lease ends.
+// no longer. A store that is away for less than WaiterLife fails nobody who waits; one that is away for longer fails all of a process together. What a crashed process held is free when its lease ends.
 //
 // # Semaphores
 //

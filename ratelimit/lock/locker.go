@@ -23,7 +23,7 @@ func New(store Store, opts ...Option) (*Locker, error) {
 	return &Locker{s}, nil
 }
 
-// Lock waits until it holds name, in the order in which all who wait came, or fails with [ErrBusy] if that takes longer than
+// Lock waits until it holds name, in the order in which those of its process came, or fails with [ErrBusy] if that takes longer than
 // [WithWait] permits, or with the context's error.
 //
 // The context that it returns is the owner: Lock of the same name with it, or with one derived from it, nests at once,
@@ -33,13 +33,13 @@ func (l *Locker) Lock(ctx context.Context, name string) (context.Context, *Hold,
 	return l.lock(ctx, name, l.wait)
 }
 
-// TryLock is Lock without waiting. It fails with [ErrBusy], too, where others wait.
+// TryLock is Lock without waiting. It fails with [ErrBusy], too, where others wait; where those are of this process, without asking the store, of which they have heard within two seconds.
 func (l *Locker) TryLock(ctx context.Context, name string) (context.Context, *Hold, error) {
 	return l.lock(ctx, name, 0)
 }
 
 // LockWithin is Lock that waits up to wait, whatever [WithWait] says; with zero or less it is TryLock. The store is asked once however short that is, and may take
-// its time to answer.
+// its time to answer, but where others of this process wait who are to be served before.
 func (l *Locker) LockWithin(ctx context.Context, name string, wait time.Duration) (context.Context, *Hold, error) {
 	return l.lock(ctx, name, max(0, wait))
 }

@@ -22,7 +22,7 @@ type Standing struct {
 	Leases []Lease
 	// Cost is what all of them hold of a semaphore; of a lock it is 1 while somebody has it.
 	Cost int64
-	// Waiting is how many stand in the queue.
+	// Waiting is how many stand in the queue, of each process the first few of those who wait; and how many of this process stand behind them ([Behind]).
 	Waiting int64
 	// Token is the last fencing token of a lock; 0 where it is not known.
 	Token int64
@@ -49,7 +49,7 @@ func (m *Memory) Peek(_ context.Context, c Claim) (Standing, error) {
 		return Standing{}, nil
 	}
 	p.expire(now)
-	s := Standing{Waiting: int64(len(p.queue))}
+	s := Standing{Waiting: int64(len(p.queue)) + Behind(m, c)}
 	for _, id := range slices.Sorted(maps.Keys(p.leases)) {
 		l := p.leases[id]
 		cost := max(1, l.cost)

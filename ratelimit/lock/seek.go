@@ -14,30 +14,33 @@ import (
 // was met. The claim may have another ID then. What is asked when the wait ends without others of the process before it is waited for: a wait that is shorter than
 // the way to the store is not in vain.
 func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func() int64) (Answer, time.Time, error) {
-	begin := time.Now()
 	c.Next = holdsAny(ctx)
-	if wait > 0 && (c.Patience == 0 || c.Patience > wait) {
-		c.Patience = wait
+	if wait == 0 {
+		return try(ctx, s, *c)
 	}
-	a, sent, err := ask(ctx, s, *c)
-	if a.Held || err != nil && !errors.Is(err, ErrCrowded) {
-		return a, sent, err
-	}
-	if wait == 0 || wait > 0 && time.Since(begin) >= wait {
-		return a, begin, busy(a, err)
-	}
-	w, err := s.Join(ctx)
-	if err != nil {
-		return a, begin, err
-	}
-	c.Waiter = w.ID
-	q := queue{store: s, claim: c, woken: w.Woken, limit: limit, answer: a, heard: begin, failed: err}
+	q := queue{store: s, claim: c, limit: limit}
 	if wait > 0 {
-		q.end = begin.Add(wait)
+		q.end = time.Now().Add(wait)
+		if c.Patience == 0 || c.Patience > wait {
+			c.Patience = wait
+		}
 	}
-	err = q.wait(ctx)
-	w.Close(*c, err == nil)
+	q.spot.enter(s, c)
+	defer q.spot.leave()
+	err := q.wait(ctx)
 	return q.answer, q.sent, err
+}
+
+// try asks once, if nobody of the process waits.
+func try(ctx context.Context, s Store, c Claim) (Answer, time.Time, error) {
+	if a, none := taken(s, &c); none {
+		return a, time.Time{}, busy(a, nil)
+	}
+	a, sent, err := ask(ctx, s, c)
+	if !a.Held && (err == nil || errors.Is(err, ErrCrowded)) {
+		err = busy(a, err)
+	}
+	return a, sent, err
 }
 
 // busy is the error of a claim that was not met by an answer, or by a store that was not asked because of err.
@@ -64,69 +67,148 @@ func ask(ctx context.Context, s Store, c Claim) (a Answer, sent time.Time, err e
 type queue struct {
 	store Store
 	claim *Claim
-	woken <-chan struct{}
+	spot  spot
 	limit func() int64 // of a semaphore, as it is now
 	end   time.Time    // zero if the claim waits without one
 
 	answer Answer // the latest
 	sent   time.Time
-	heard  time.Time // when the store last answered
-	failed error     // the latest asking; nil if it was answered
+	failed error // the latest asking; nil if it was answered
 }
 
-// wait asks whenever the waiter is woken, and now and then in case a waking is lost, until the claim is met, or there is no time
-// left, or ctx is done. A store that does not answer is asked for as long as it keeps the waiter's place: others may have to wait for it, too.
+// wait waits until the claim is met, or there is no time left, or ctx is done.
 func (q *queue) wait(ctx context.Context) error {
-	limited, over := ctx, (<-chan struct{})(nil)
-	if !q.end.IsZero() {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithDeadline(ctx, q.end)
-		defer cancel()
-		over = limited.Done()
+	turn, refused := q.spot.stand()
+	if turn == nil && !refused {
+		if done, err := q.begin(ctx); done {
+			return err
+		}
 	}
+	limited, cancel := q.limited(ctx)
+	defer cancel()
+	err := q.queue(limited)
+	return q.ended(ctx, limited, err)
+}
+
+// begin asks for the first time, without a place in the store's queue, and reports whether that is all.
+func (q *queue) begin(ctx context.Context) (done bool, err error) {
+	q.answer, q.sent, q.failed = ask(ctx, q.store, *q.claim)
+	q.spot.hear(q.answer, q.failed, false)
+	switch {
+	case q.answer.Held || failing(q.failed):
+		return true, q.failed
+	case !q.end.IsZero() && !time.Now().Before(q.end):
+		return true, busy(q.answer, q.failed)
+	}
+	return false, nil
+}
+
+// limited is ctx until the wait ends.
+func (q *queue) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, q.end)
+}
+
+// queue waits for the claim's turn in this process, and then in the store's queue.
+func (q *queue) queue(ctx context.Context) error {
+	if err := q.turn(ctx); err != nil || q.answer.Held {
+		return err
+	}
+	w, err := q.store.Join(ctx)
+	if err != nil {
+		return err
+	}
+	q.claim.Waiter = w.ID
+	err = q.poll(ctx, w.Woken)
+	w.Close(*q.claim, err == nil && q.answer.Held)
+	return err
+}
+
+// turn waits until it is the claim's turn. It asks then where those before it were all met, and nobody knows that there is no room for it.
+func (q *queue) turn(ctx context.Context) error {
+	for {
+		turn, refused := q.spot.stand()
+		switch {
+		case turn != nil:
+			if err := q.called(ctx, turn); err != nil {
+				return err
+			}
+		case refused || q.failed != nil:
+			return nil
+		default:
+			q.current()
+			if done, err := q.begin(ctx); done {
+				return err
+			}
+		}
+	}
+}
+
+// called waits until the claim is called, or ctx ends: what those before it have heard is all that is known then.
+func (q *queue) called(ctx context.Context, turn <-chan struct{}) error {
+	select {
+	case <-turn:
+		return q.spot.called()
+	case <-ctx.Done():
+		q.answer, q.failed = q.spot.latest()
+		return store.Ended(ctx)
+	}
+}
+
+// poll asks whenever the waiter is woken, and now and then in case a waking is lost. A store that does not answer is asked for as long as it keeps the
+// waiter's place: others may have to wait for it, too.
+func (q *queue) poll(ctx context.Context, woken <-chan struct{}) error {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
-		if err := q.ask(limited); q.answer.Held || err != nil {
-			return q.ended(ctx, limited, err)
+		if err := q.ask(ctx); q.answer.Held || err != nil {
+			return err
 		}
 		poll.Reset(q.pause())
 		select {
-		case <-q.woken:
+		case <-woken:
 			q.claim.Next = true
 		case <-poll.C:
-		case <-over:
-			return q.ended(ctx, limited, nil)
 		case <-ctx.Done():
-			return q.ended(ctx, limited, nil)
+			return nil
 		}
 	}
 }
 
 // ask asks once. It fails where asking again would not help.
 func (q *queue) ask(ctx context.Context) error {
-	if q.claim.Limit > 0 {
-		if now := q.limit(); now >= q.claim.Cost {
-			q.claim.Limit = now
-		}
-	}
+	q.current()
 	a, sent, err := ask(ctx, q.store, *q.claim)
+	q.spot.hear(a, err, true)
 	switch {
 	case err == nil:
-		q.answer, q.sent, q.heard, q.failed = a, sent, time.Now(), nil
+		q.answer, q.sent, q.failed = a, sent, nil
 		q.claim.Next = a.First
 		return nil
 	case store.Ended(ctx) != nil:
 		return err
 	case errors.Is(err, ErrCrowded):
-		q.failed, q.heard = err, time.Now()
+		q.failed = err
 		return nil
-	case !passing(err) || time.Since(q.heard) > WaiterLife:
+	case q.spot.abandoned(err):
 		return err
 	}
 	q.failed = err
 	q.claim.ID = newOwner(":0") // the store lets go of the one that it may have met
 	return nil
+}
+
+// current gives the claim the limit as it is now, unless it wants more.
+func (q *queue) current() {
+	if q.claim.Limit == 0 {
+		return
+	}
+	if now := q.limit(); now >= q.claim.Cost {
+		q.claim.Limit = now
+		q.spot.admit(now)
+	}
 }
 
 // ended is how the waiting ended, because of err, or because a context did.

@@ -31,7 +31,7 @@ func NewSemaphore(store Store, limit int64, opts ...Option) (*Semaphore, error) 
 	return &Semaphore{s, limit}, nil
 }
 
-// Acquire waits until it has one of name, in the order in which all who wait came, or fails with [ErrBusy] if that takes longer
+// Acquire waits until it has one of name, in the order in which those of its process came, or fails with [ErrBusy] if that takes longer
 // than [WithWait] permits, or with the context's error.
 //
 // The context that it returns is done when the permit is released ([ErrReleased]) or lost ([ErrLost] is its cause), or when ctx is, which also

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,31 +96,31 @@ func TestLeaversLeaveConnections(t *testing.T) {
 			if _, err := first.ttl(context.Background()); err != nil { // loads the script
 				t.Fatal(err)
 			}
-			locks, key := newLocker(t, store), "rl:lock:{wanted}:queue"
-			sem, err := lock.NewSemaphore(store, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, key := lock.Claim{Name: "wanted", Lease: time.Minute}, "rl:lock:{wanted}:queue"
 			if semaphore {
-				key = "rl:sem:{wanted}:queue"
+				c.Limit, c.Cost, key = 1, 1, "rl:sem:{wanted}:queue"
 			}
-			ctx, cancel := context.WithCancel(context.Background())
-			var all sync.WaitGroup
-			for range 60 {
-				all.Go(func() {
-					if semaphore {
-						sem.Acquire(ctx, "wanted")
-					} else {
-						locks.Lock(ctx, "wanted")
-					}
-				})
+			waiters := make([]lock.Waiter, 60)
+			for i := range waiters {
+				var err error
+				if waiters[i], err = store.Join(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claims := func(do func(lock.Waiter, lock.Claim)) {
+				for i, w := range waiters {
+					c.ID, c.Waiter = strconv.Itoa(i)+":0", w.ID
+					do(w, c)
+				}
 			}
 			queue := server.Client(t)
 			standing := func() int64 { return queue.ZCard(context.Background(), key).Val() / 2 }
-			until(t, func() bool { return standing() == 60 })
+			until(t, func() bool {
+				claims(func(_ lock.Waiter, c lock.Claim) { store.Acquire(context.Background(), c) })
+				return standing() == 60
+			})
 			closed.Store(true)
-			cancel()
-			all.Wait()
+			claims(func(w lock.Waiter, c lock.Claim) { w.Close(c, false) })
 			var asks sync.WaitGroup
 			asks.Go(func() {
 				if _, err := first.ttl(context.Background()); err != nil {

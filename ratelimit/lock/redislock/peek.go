@@ -43,6 +43,7 @@ func (s *Store) Peek(ctx context.Context, c lock.Claim) (lock.Standing, error) {
 	if !ok {
 		return lock.Standing{}, rediscall.Fail("redislock", store.Misconfigured, errors.New("the reply is not one of the script's"), "nothing between client and server may change replies")
 	}
+	standing.Waiting += lock.Behind(s, c)
 	return standing, nil
 }
 
