@@ -53,14 +53,17 @@ var faultMatrix = []row{
 	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
 	{fault: "one master of a Cluster, or one shard of a Ring, frozen", invariant: "the others decide all of their calls; those of the frozen one fail without asking it", test: "TestBreakerOfEachServer"},
 	{fault: "server gone under three instances, onfail=local", invariant: "alone, each lets through its share less what it did before; together no more than the limit of a new id", test: "TestOutage"},
+	{fault: "server back, with its keys or without, after onfail=local", invariant: "told before it decides of what each instance let through alone: one admits its limit in all, and what the server has lost", test: "TestOutageIsSettled"},
 	{fault: "instances counted by heartbeats: keys lost, clock set back, key of another program, server frozen", invariant: "counted again as they attend; says so in time", test: "TestAttend TestAttendanceEnds TestAttendFails"},
 	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
 	{fault: "a client's hook panics", invariant: "misconfigured, the program lives", test: "TestPanickingClient"},
 	{fault: "a client's hook drops a script, or what it answers", invariant: "an error, never a decision", test: "TestHostileHooks"},
 	{fault: "a client's hook sends a script again", invariant: "charged for each sending; never more admitted than the limit", test: "TestHookThatSendsAgain"},
+	{fault: "a client's hook reads the words of scripts, as one that traces does", invariant: "admitted and charged as without; indeterminate, where a call ends while it waits for a connection", test: "TestHookThatReads TestHookThatReadsWhatIsNotSent"},
 	{fault: "a client's hook holds a script back", invariant: "calls end with the budget; unsent then, never sent; others are decided", test: "TestLateHook"},
 	{fault: "a client made for other programs: timeouts of an hour, MaxRetries 10, PoolSize 1", invariant: "executed at most once; ends with the budget; decides again", test: "TestHostileOptions TestHostileClusterOptions"},
 	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies TestSomethingElseListens"},
+	{fault: "several servers answer behind one address, by connection or by key", invariant: "the check says so", test: "TestCheckNamesSeveralServers"},
 
 	// States of servers
 	{fault: "SCRIPT FLUSH during load", invariant: "no call fails; charged = admitted", produce: scriptFlushes},
