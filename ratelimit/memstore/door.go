@@ -41,7 +41,10 @@ func (d *door) deny(now int64, req *store.Request) {
 // the door for whose closing too few are left; those that a closed door has kept out since are none, for it was the same call that has brought them.
 func (d *door) forgive(now, charged int64, req *store.Request) {
 	window := req.Longest().Microseconds()
-	if d == nil || charged <= now-window || d.closed != 0 && d.closed <= now {
+	if charged <= now-window {
+		return
+	}
+	if d == nil || d.closed != 0 && d.closed <= now {
 		return
 	}
 	before := len(d.denials)

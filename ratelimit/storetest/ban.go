@@ -313,6 +313,20 @@ func testBanGivenBackBefore(t *testing.T, s Subject) {
 	c.take()
 }
 
+// A ban stands for which enough denials are left by what the call was charged under.
+func testBanGivenBackEnoughLeft(t *testing.T, s Subject) {
+	c := &banned{T: t, s: s, req: s.limitOf("enough are left", 2, yearly(3)), step: time.Millisecond}
+	c.req.Ban, c.req.After = time.Hour, 3
+	c.take()
+	c.deny(1, false)
+	c.req.Cost, c.req.After = 1, 1
+	held := c.take()
+	c.req.Cost, c.req.After = 2, 3
+	c.deny(2, true)
+	c.giveBack(held)
+	c.deny(1, true)
+}
+
 // Who fails nothing is banned by nothing, however many of his calls are denied while others of his are in flight.
 func testBanOfWhoFailsNothing(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {

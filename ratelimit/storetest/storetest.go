@@ -94,6 +94,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"BanAfterFewer", false, testBanAfterFewer},
 		{"BanGivenBack", true, testBanGivenBack},
 		{"BanGivenBackBefore", true, testBanGivenBackBefore},
+		{"BanGivenBackEnoughLeft", true, testBanGivenBackEnoughLeft},
 		{"BanGivenBackLate", true, testBanGivenBackLate},
 		{"BanOfWhoFailsNothing", true, testBanOfWhoFailsNothing},
 		{"BanOfWhoFails", true, testBanOfWhoFails},
