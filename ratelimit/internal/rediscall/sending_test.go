@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,14 +20,25 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 func TestSendingIsDecidedOnce(t *testing.T) {
 	all := make([]sending, 100_000)
 	begun, abandoned := make([]bool, len(all)), make([]bool, len(all))
+	var met atomic.Int64
+	meet := func(i int) { // neither is ahead of the other: on a busy machine one would have done all before the other begins
+		met.Add(1)
+		for n := 0; met.Load() < 2*int64(i+1); n++ {
+			if n > 1000 {
+				runtime.Gosched()
+			}
+		}
+	}
 	var both sync.WaitGroup
 	both.Go(func() {
 		for i := range all {
+			meet(i)
 			begun[i] = all[i].begin()
 		}
 	})
 	both.Go(func() {
 		for i := range all {
+			meet(i)
 			abandoned[i] = all[i].abandon()
 		}
 	})
