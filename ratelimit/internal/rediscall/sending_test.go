@@ -22,11 +22,8 @@ func TestSendingIsDecidedOnce(t *testing.T) {
 	begun, abandoned := make([]bool, len(all)), make([]bool, len(all))
 	var met atomic.Int64
 	meet := func(i int) { // neither is ahead of the other: on a busy machine one would have done all before the other begins
-		met.Add(1)
-		for n := 0; met.Load() < 2*int64(i+1); n++ {
-			if n > 1000 {
-				runtime.Gosched()
-			}
+		for met.Add(1); met.Load() < 2*int64(i+1); {
+			runtime.Gosched()
 		}
 	}
 	var both sync.WaitGroup
