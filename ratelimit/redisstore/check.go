@@ -39,7 +39,7 @@ func (s *Store) patience() time.Duration { return max(checkTime, s.budget) }
 // of them, names these.
 //
 // Of the keys of requests it charges none. Under the prefix of each it charges a key of its own, such as
-// "rl:check", and gives that back; under one of them it sets some more, for five seconds, to see whether one server has them all. It lasts two seconds at most, or the budget if that is longer.
+// "rl:check", and gives that back; under one of them it sets some more, for as long as it takes, or five seconds, to see whether one server has them all. It lasts two seconds at most, or the budget if that is longer.
 func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Finding, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience(), rediscall.ErrBudget)
 	defer cancel()

@@ -36,6 +36,14 @@ func (c *check) lone(ctx context.Context) {
 	}
 }
 
+// last is 1 for what is asked last.
+func last(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // several says whether keys that are set by n connections in turn are not all there for each of these.
 func (c *check) several(ctx context.Context, conn func() *redis.Conn, n int) bool {
 	conns := make([]*redis.Conn, n)
@@ -46,12 +54,12 @@ func (c *check) several(ctx context.Context, conn func() *redis.Conn, n int) boo
 	name, keys := rand.Text(), make([]string, loneKeys)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("%s:%s:%d", c.keys[0], name, i)
-		if _, err := conns[i%n].Eval(ctx, loneLua, keys[i:i+1], loneTime).Int(); err != nil {
+		if _, err := conns[i%n].Eval(ctx, loneLua, keys[i:i+1], loneTime, 0).Int(); err != nil {
 			return false
 		}
 	}
 	for i := range conns {
-		if there, err := conns[i].Eval(ctx, loneLua, keys, 0).Int(); err == nil && there < len(keys) {
+		if there, err := conns[i].Eval(ctx, loneLua, keys, 0, last(i == n-1)).Int(); err == nil && there < len(keys) {
 			return true
 		}
 	}

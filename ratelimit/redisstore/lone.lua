@@ -2,6 +2,7 @@
 --
 -- KEYS     the limiter's own, which nobody else has
 -- ARGV     ms for which the first of them is set; 0 to set none
+--          1 to have none of them from then on, else 0
 -- returns  how many of the keys are there
 
 if ARGV[1] ~= '0' then
@@ -11,6 +12,9 @@ local there = 0
 for i = 1, #KEYS do
   if redis.call('GET', KEYS[i]) then
     there = there + 1
+  end
+  if ARGV[2] == '1' then
+    redis.call('PEXPIRE', KEYS[i], 0)
   end
 end
 return there

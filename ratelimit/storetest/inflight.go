@@ -116,7 +116,7 @@ func lawInFlight(sc *scene) {
 func testOnlySuccesses(t *testing.T, s Subject) {
 	forEach(func(t *testing.T, s Subject, v variant) {
 		if v.forgets && !v.returns {
-			t.Skip("what overlaps is forgotten")
+			return // what overlaps is forgotten
 		}
 		for _, test := range []struct {
 			name       string
