@@ -134,7 +134,7 @@ func (h *hold) release() error {
 	t.check()
 	last := t.remove(h)
 	h.cancel(ErrReleased)
-	held, err := t.store.Release(context.WithoutCancel(h.outer), h.claim())
+	held, err := t.store.Release(detached(h.outer), h.claim())
 	if last {
 		t.renewals.Wait() // they bring nothing back, and are not to be sent later
 	}
@@ -145,6 +145,14 @@ func (h *hold) release() error {
 		return ErrLost
 	}
 	return err
+}
+
+// detached is ctx without its end.
+func detached(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // letGo reports whether the hold was released.

@@ -18,16 +18,17 @@ func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func
 	if wait == 0 {
 		return try(ctx, s, *c)
 	}
-	q := queue{store: s, claim: c, limit: limit}
+	q := queue{store: s, claim: *c, limit: limit}
 	if wait > 0 {
 		q.end = time.Now().Add(wait)
 		if c.Patience == 0 || c.Patience > wait {
-			c.Patience = wait
+			q.claim.Patience = wait
 		}
 	}
-	q.spot.enter(s, c)
+	q.spot.enter(s, &q.claim)
 	defer q.spot.leave()
 	err := q.wait(ctx)
+	c.ID = q.claim.ID
 	return q.answer, q.sent, err
 }
 
@@ -66,7 +67,7 @@ func ask(ctx context.Context, s Store, c Claim) (a Answer, sent time.Time, err e
 // queue is a claim that waits.
 type queue struct {
 	store Store
-	claim *Claim
+	claim Claim
 	spot  spot
 	limit func() int64 // of a semaphore, as it is now
 	end   time.Time    // zero if the claim waits without one
@@ -92,7 +93,7 @@ func (q *queue) wait(ctx context.Context) error {
 
 // begin asks for the first time, without a place in the store's queue, and reports whether that is all.
 func (q *queue) begin(ctx context.Context) (done bool, err error) {
-	q.answer, q.sent, q.failed = ask(ctx, q.store, *q.claim)
+	q.answer, q.sent, q.failed = ask(ctx, q.store, q.claim)
 	q.spot.hear(q.answer, q.failed, false)
 	switch {
 	case q.answer.Held || failing(q.failed):
@@ -122,7 +123,7 @@ func (q *queue) queue(ctx context.Context) error {
 	}
 	q.claim.Waiter = w.ID
 	err = q.poll(ctx, w.Woken)
-	w.Close(*q.claim, err == nil && q.answer.Held)
+	w.Close(q.claim, err == nil && q.answer.Held)
 	return err
 }
 
@@ -180,7 +181,7 @@ func (q *queue) poll(ctx context.Context, woken <-chan struct{}) error {
 // ask asks once. It fails where asking again would not help.
 func (q *queue) ask(ctx context.Context) error {
 	q.current()
-	a, sent, err := ask(ctx, q.store, *q.claim)
+	a, sent, err := ask(ctx, q.store, q.claim)
 	q.spot.hear(a, err, true)
 	switch {
 	case err == nil:

@@ -88,6 +88,9 @@ func (p Place) Leave() {
 // Crowded returns err, or [ErrCrowded] where err is that of a call which was surely not sent, though the server has answered others since it had
 // given so many answers: what it lacked is a connection.
 func (s *Server) Crowded(err error, answers uint64) error {
+	if err == nil {
+		return nil
+	}
 	var failed *store.Error
 	starved := errors.Is(err, ErrBudget) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 	if starved && errors.As(err, &failed) && failed.Class == store.Unavailable && s.Answers() != answers {

@@ -151,8 +151,11 @@ func (s *Server) Rest() error { return s.At(Fail(s.servers.pkg, store.Unavailabl
 
 // At is err, of a call that the server was asked, with the name of the server where there are several.
 func (s *Server) At(err error) error {
+	if err == nil || s.name == "" {
+		return err
+	}
 	var failed *store.Error
-	if s.name == "" || !errors.As(err, &failed) {
+	if !errors.As(err, &failed) {
 		return err
 	}
 	return &store.Error{Class: failed.Class, Err: fmt.Errorf("server %s: %w", s.name, failed.Err)}
