@@ -199,7 +199,7 @@ func (s *spot) hear(a Answer, err error, queued bool) {
 		l.failed, l.heard = err, time.Now()
 	case errors.As(err, new(*store.Error)):
 		l.failed = err
-		if l.silent() {
+		if !l.outlasts(err) {
 			l.fail(err)
 		}
 	}
@@ -213,8 +213,8 @@ func (l *line) refuse(a Answer) {
 	}
 }
 
-// silent says whether the store has not answered for so long that it may have forgotten who waits, or never.
-func (l *line) silent() bool { return time.Since(l.heard) > WaiterLife }
+// outlasts says whether an error of the store's may pass before it forgets who waits.
+func (l *line) outlasts(err error) bool { return passing(err) && time.Since(l.heard) <= WaiterLife }
 
 // fail fails those whose turn it is not, as the store did who asked. The caller holds lines.
 func (l *line) fail(err error) {
@@ -223,27 +223,18 @@ func (l *line) fail(err error) {
 	}
 }
 
-// abandoned reports whether who stands at the head of the line is not to go on after an error of the store's.
-func (s *spot) abandoned(err error) bool {
+// outlasts says whether who stands at the head of the line is to go on after an error of an asking.
+func (s *spot) outlasts(err error) bool {
 	lines.Lock()
 	defer lines.Unlock()
-	if passing(err) && !s.line.silent() {
-		return false
-	}
-	if errors.As(err, new(*store.Error)) {
-		s.line.fail(err)
-	}
-	return true
+	return s.line.outlasts(err)
 }
 
-// admit tells the line what its semaphore's limit is now.
+// admit tells the line what its semaphore's limit is now: who leaves lets so many go on.
 func (s *spot) admit(limit int64) {
 	lines.Lock()
 	defer lines.Unlock()
-	if l := s.line; l.limit != limit {
-		l.limit = limit
-		l.proceed()
-	}
+	s.line.limit = limit
 }
 
 // latest is what those of the line who asked have heard.

@@ -19,6 +19,7 @@ type counted struct {
 	times, asking, most atomic.Int64
 	err                 atomic.Pointer[error]
 	panics              atomic.Bool
+	stuck               atomic.Bool // for a minute
 }
 
 func newCounted() *counted { return &counted{Memory: NewMemory()} }
@@ -28,6 +29,9 @@ func (s *counted) Acquire(ctx context.Context, c Claim) (Answer, error) {
 	s.most.Store(max(s.most.Load(), s.asking.Add(1)))
 	defer s.asking.Add(-1)
 	time.Sleep(time.Millisecond)
+	if s.stuck.Load() {
+		time.Sleep(time.Minute)
+	}
 	if s.panics.Load() {
 		panic("the store is broken")
 	}
@@ -316,9 +320,16 @@ func TestTryLockBesideALine(t *testing.T) {
 		if asked, err := tried(); !errors.Is(err, ErrCrowded) || asked != 1 {
 			t.Errorf("TryLock where those who wait are not answered = %v, and asked %d times, want it crowded", err, asked)
 		}
-		cancel()
 		s.fails(nil)
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(time.Second)
+		s.stuck.Store(true)
+		time.Sleep(4 * time.Second)
+		s.stuck.Store(false)
+		if asked, err := tried(); !errors.Is(err, ErrBusy) || asked != 1 {
+			t.Errorf("TryLock where those who wait have heard nothing for long = %v, and asked %d times, want it to ask", err, asked)
+		}
+		cancel()
+		time.Sleep(time.Minute)
 		hold.Unlock()
 		if asked, err := tried(); err != nil || asked != 1 {
 			t.Errorf("TryLock once nobody waits = %v, and asked %d times, want nil", err, asked)
@@ -410,6 +421,61 @@ func TestPanicLeavesTheLine(t *testing.T) {
 		}()
 		s.panics.Store(false)
 		_, hold := must(t, l)
+		hold.Unlock()
+	})
+}
+
+// TestCalledInABlip holds that whose turn it becomes while the store is away for a moment goes on waiting, as those before him do.
+func TestCalledInABlip(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			go l.Lock(ctx, "it")
+		}
+		time.Sleep(10 * time.Millisecond)
+		got := make(chan error, 1)
+		go func() {
+			_, hold, err := l.Lock(t.Context(), "it")
+			if err == nil {
+				hold.Unlock()
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		s.fails(away)
+		time.Sleep(1100 * time.Millisecond)
+		cancel()
+		time.Sleep(time.Second / 2)
+		s.fails(nil)
+		hold.Unlock()
+		if err := <-got; err != nil {
+			t.Errorf("Lock = %v, want nil", err)
+		}
+	})
+}
+
+// TestRefusedLineFailsTogether holds that what somebody must mend fails a whole line as soon as one of it hears so.
+func TestRefusedLineFailsTogether(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		refused := &store.Error{Class: store.Misconfigured, Err: errors.New("no permission")}
+		var failed atomic.Int64
+		for range 100 {
+			go func() {
+				if _, _, err := l.Lock(t.Context(), "it"); errors.Is(err, refused) {
+					failed.Add(1)
+				}
+			}()
+		}
+		time.Sleep(time.Second)
+		s.times.Store(0)
+		s.fails(refused)
+		time.Sleep(1100 * time.Millisecond)
+		if n, asked := failed.Load(), s.times.Load(); n != 100 || asked > 2 {
+			t.Errorf("%d have failed after %d askings, want 100 after those of the two at the head", n, asked)
+		}
+		s.fails(nil)
 		hold.Unlock()
 	})
 }

@@ -193,7 +193,7 @@ func (q *queue) ask(ctx context.Context) error {
 	case errors.Is(err, ErrCrowded):
 		q.failed = err
 		return nil
-	case q.spot.abandoned(err):
+	case !q.spot.outlasts(err):
 		return err
 	}
 	q.failed = err
