@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"LowerLimit":     testLowerLimit,
 		"Permits":        testPermits,
 		"LargeCostFirst": testLargeCostFirst,
+		"RoomForTwo":     testRoomForTwo,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -109,3 +109,39 @@ func testGivingUp(t *testing.T, b *Bench) {
 	}
 	hold.Unlock()
 }
+
+// testRoomForTwo holds that where a release makes room for two who wait, both are woken.
+func testRoomForTwo(t *testing.T, b *Bench) {
+	for i := range 3 { // who is stopped for longer than [lock.WaiterLife] loses his place
+		c := lock.Claim{Name: fmt.Sprint(b.Prefix, "room", i), ID: "holder:0", Lease: unit, Limit: 3, Cost: 3}
+		mustAcquire(t, b, c, true)
+		small := c
+		small.Cost = 1
+		waiters := stand(t, b, small, 2)
+		mustRelease(t, b, c)
+		woken := true
+		for i, w := range waiters {
+			small.ID, small.Waiter = fmt.Sprintf("waiter%d:0", i), w.ID
+			woken = woken && comes(w.Woken)
+			_, err := b.Store.Acquire(ctx, small)
+			w.Close(small, err == nil)
+			defer b.Store.Release(ctx, small)
+		}
+		if woken {
+			return
+		}
+	}
+	t.Error("the second of two for whom there is room was not woken, at each of three times")
+}
+
+// comes reports whether a waking comes soon.
+func comes(woken <-chan struct{}) bool {
+	late := time.NewTimer(2 * time.Second)
+	defer late.Stop()
+	select {
+	case <-woken:
+		return true
+	case <-late.C:
+		return false
+	}
+}

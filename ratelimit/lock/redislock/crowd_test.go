@@ -184,6 +184,63 @@ func TestHolderGoesPastACrowd(t *testing.T) {
 	}
 }
 
+// TestWhatIsUrgentGoesPastACrowd holds that who nests, and a waiter who is woken while he waits for his turn to ask, do not wait for the others of their process.
+func TestWhatIsUrgentGoesPastACrowd(t *testing.T) {
+	server := redistest.Standalone(t)
+	client := server.Client(t, func(o *redis.Options) { o.PoolSize = 4 })
+	var asking atomic.Int64
+	open := make(chan struct{})
+	type crowd struct{}
+	client.AddHook(&listener{before: func(ctx context.Context) {
+		if ctx.Value(crowd{}) != nil {
+			asking.Add(1)
+			<-open
+		}
+	}})
+	s, name := newStore(t, client, redislock.WithBudget(20*time.Second)), redistest.Prefix(t)
+	locks := newLocker(t, s)
+	ctx, hold, err := locks.Lock(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Join(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 2 {
+		all.Go(func() {
+			if _, hold, err := locks.TryLock(context.WithValue(context.Background(), crowd{}, true), name+strconv.Itoa(i)); err == nil {
+				hold.Unlock()
+			}
+		})
+	}
+	until(t, func() bool { return asking.Load() == 2 })
+	if _, nested, err := locks.Lock(ctx, name); err != nil {
+		t.Errorf("nested Lock = %v, want nil", err)
+	} else {
+		nested.Unlock()
+	}
+	c := lock.Claim{Name: name + "free", ID: "a:0", Lease: time.Minute, Waiter: w.ID}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(context.Background(), c)
+		answered <- err
+	}()
+	channel := w.ID[:strings.LastIndex(w.ID, ":")]
+	if err := server.Client(t).Publish(context.Background(), channel, w.ID).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("Acquire of who is woken = %v, want nil", err)
+	}
+	close(open)
+	all.Wait()
+	w.Close(c, true)
+	s.Release(context.Background(), c)
+	hold.Unlock()
+}
+
 // TestShortWaitInACrowd holds that who waits for a lock waits no longer than that for his turn to ask for it, and finds it crowded, not away, whatever the server does.
 func TestShortWaitInACrowd(t *testing.T) {
 	client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.PoolSize = 1 })
