@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -25,17 +26,17 @@ import (
 //
 // A clock that is set back is further away from the time at which the bucket is full.
 type bucket struct {
-	debts []debt
-	first [1]debt // the memory of debts, which most have no more of
+	first debt   // of a window of 0 where there is none
+	more  []debt // of other windows, none if there is no first
 }
 
 // debt is one rule's bucket, known by its window: empty until now, full again at full less early units.
 type debt struct {
 	window int64 // µs
 	full   int64 // µs, rounded up
-	ahead  int64 // the latest time as of which permits were taken ahead, µs; 0 if none were
-	line   *line // nil where what is charged is not counted
 	fraction
+	ahead int64 // the latest time as of which permits were taken ahead, µs; 0 if none were
+	line  *line // nil where what is charged is not counted
 }
 
 // line is what giveBack knows a charge by.
@@ -44,34 +45,38 @@ type line struct {
 	charged int64 // permits since, at this count
 }
 
-func (b *bucket) reset() { b.debts = b.debts[:0] }
+func (b *bucket) reset() { b.first, b.more = debt{}, b.more[:0] }
 
-func (b *bucket) fetch() int64 {
-	if len(b.debts) > 0 {
-		return b.debts[0].full
+func (b *bucket) fetch() int64 { return b.first.full }
+
+// find returns the debt of a window, nil if there is none.
+func (b *bucket) find(window int64) *debt {
+	if b.first.window == window {
+		return &b.first
 	}
-	return 0
+	for i := range b.more {
+		if d := &b.more[i]; d.window == window {
+			return d
+		}
+	}
+	return nil
 }
 
 // of returns the debt of a rule, with nothing missing if it has none at now.
 func (b *bucket) of(now int64, rule rules.Rule) debt {
 	window := rule.Window.Microseconds()
-	for _, d := range b.debts {
-		if d.window == window && d.full > now {
-			d.understand(rule.Count)
-			return d
-		}
+	if d := b.find(window); d != nil && d.full > now {
+		d := *d
+		d.understand(rule.Count)
+		return d
 	}
 	return debt{window: window, full: now, fraction: fraction{count: rule.Count}}
 }
 
 // missing is when the bucket of a rule is full, and its early units.
 func (b *bucket) missing(now int64, rule rules.Rule) (full, early int64) {
-	window := rule.Window.Microseconds()
-	for i := range b.debts {
-		if d := &b.debts[i]; d.window == window && d.full > now {
-			return d.full, d.of(rule.Count).early
-		}
+	if d := b.find(rule.Window.Microseconds()); d != nil && d.full > now {
+		return d.full, d.of(rule.Count).early
 	}
 	return now, 0
 }
@@ -79,33 +84,38 @@ func (b *bucket) missing(now int64, rule rules.Rule) (full, early int64) {
 // open returns the debt of a rule, with nothing missing if it had none at now, to be changed.
 func (b *bucket) open(now int64, rule rules.Rule) *debt {
 	window := rule.Window.Microseconds()
-	for i := range b.debts {
-		if d := &b.debts[i]; d.window == window {
-			if d.full <= now {
-				d.full, d.ahead, d.early = now, 0, 0
-			}
-			d.understand(rule.Count)
-			return d
-		}
+	d := b.find(window)
+	switch {
+	case d == nil:
+		return b.add(debt{window: window, full: now, fraction: fraction{count: rule.Count}})
+	case d.full <= now:
+		d.full, d.ahead, d.early = now, 0, 0
 	}
-	if b.debts == nil {
-		b.debts = b.first[:0]
-	}
-	b.debts = append(b.debts, debt{window: window, full: now, fraction: fraction{count: rule.Count}})
-	return &b.debts[len(b.debts)-1]
+	d.understand(rule.Count)
+	return d
 }
 
-func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+// add adds the debt of another window.
+func (b *bucket) add(d debt) *debt {
+	if b.first.window == 0 {
+		b.first = d
+		return &b.first
+	}
+	b.more = append(b.more, d)
+	return &b.more[len(b.more)-1]
+}
+
+func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	burst := req.Capacity(rule)
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > burst:
-		out.RetryAfter = store.Never
+		retryAfter = store.Never
 	default:
 		full, early := b.missing(now, rule)
-		out.RetryAfter = micros(max(0, full-now-((burst-cost)*rule.Window.Microseconds()+early)/rule.Count))
+		retryAfter = micros(max(0, full-now-((burst-cost)*rule.Window.Microseconds()+early)/rule.Count))
 	}
-	return out
+	return retryAfter, delay
 }
 
 func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {
@@ -130,12 +140,7 @@ func (b *bucket) charge(now int64, req *store.Request, a admission) (ends, note 
 
 // counts says whether what is charged may be counted.
 func (b *bucket) counts() bool {
-	for i := range b.debts {
-		if b.debts[i].line != nil {
-			return true
-		}
-	}
-	return false
+	return b.first.line != nil || slices.ContainsFunc(b.more, func(d debt) bool { return d.line != nil })
 }
 
 // owe charges a, behind what l says if it counts.
@@ -152,8 +157,9 @@ func (b *bucket) owe(now int64, req *store.Request, a admission, l line, counts 
 		}
 		d.owe(a.cost * d.window)
 	}
-	for i := range b.debts {
-		ends = max(ends, b.debts[i].full)
+	ends = b.first.full
+	for i := range b.more {
+		ends = max(ends, b.more[i].full)
 	}
 	return ends
 }
@@ -164,19 +170,16 @@ func (b *bucket) place(now int64, req *store.Request) (l line, counts bool) {
 	began, anew := false, false
 	counts = req.Returns
 	for _, rule := range req.Rules {
-		window := rule.Window.Microseconds()
-		for i := range b.debts {
-			d := &b.debts[i]
-			if d.window != window || d.full <= now {
-				continue
-			}
-			if d.line == nil {
-				anew = true
-				continue
-			}
-			anew = anew || d.count != rule.Count || began && d.line.start != l.start
-			l, began, counts = line{d.line.start, max(l.charged, d.line.charged)}, true, true
+		d := b.find(rule.Window.Microseconds())
+		if d == nil || d.full <= now {
+			continue
 		}
+		if d.line == nil {
+			anew = true
+			continue
+		}
+		anew = anew || d.count != rule.Count || began && d.line.start != l.start
+		l, began, counts = line{d.line.start, max(l.charged, d.line.charged)}, true, true
 	}
 	if anew || !began {
 		l = line{start: now}
@@ -284,11 +287,4 @@ func (d debt) moved(units int64) debt {
 }
 
 // set puts d in the place of the debt of its window, which there is.
-func (b *bucket) set(d debt) {
-	for i := range b.debts {
-		if b.debts[i].window == d.window {
-			b.debts[i] = d
-			return
-		}
-	}
-}
+func (b *bucket) set(d debt) { *b.find(d.window) = d }

@@ -92,9 +92,11 @@ func (c call) ask(now int64, out *store.Outcome) {
 	for i := range c {
 		req, counts := c[i].req, c[i].counts()
 		for _, rule := range req.Rules {
-			answer := counts.ask(now, req, rule)
-			out.Allowed = out.Allowed && answer.RetryAfter == 0
-			out.Rules = append(out.Rules, answer)
+			retryAfter, delay := counts.ask(now, req, rule)
+			out.Allowed = out.Allowed && retryAfter == 0
+			out.Rules = append(out.Rules, store.RuleOutcome{})
+			answer := &out.Rules[len(out.Rules)-1]
+			answer.RetryAfter, answer.Delay = retryAfter, delay
 		}
 	}
 }

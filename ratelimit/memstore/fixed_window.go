@@ -45,16 +45,16 @@ func (f *fixedWindow) of(now int64, req *store.Request, rule rules.Rule) window 
 	return window{length: length, ends: ends}
 }
 
-func (f *fixedWindow) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+func (f *fixedWindow) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	w := f.of(now, req, rule)
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > rule.Count:
-		out.RetryAfter = store.Never
+		retryAfter = store.Never
 	case w.used+cost > rule.Count:
-		out.RetryAfter = micros(w.ends - now)
+		retryAfter = micros(w.ends - now)
 	}
-	return out
+	return retryAfter, delay
 }
 
 func (f *fixedWindow) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {

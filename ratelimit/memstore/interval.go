@@ -56,17 +56,17 @@ func (g gap) moved(tokens int64) gap {
 	return g
 }
 
-func (b *intervalBucket) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+func (b *intervalBucket) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	burst := req.Capacity(rule)
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > burst:
-		out.RetryAfter = store.Never
+		retryAfter = store.Never
 	default:
 		g := b.of(now, rule)
-		out.RetryAfter = micros(max(0, g.full-now-(burst-cost+g.early)/g.count*g.window))
+		retryAfter = micros(max(0, g.full-now-(burst-cost+g.early)/g.count*g.window))
 	}
-	return out
+	return retryAfter, delay
 }
 
 func (b *intervalBucket) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {

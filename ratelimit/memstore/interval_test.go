@@ -21,8 +21,8 @@ func TestIntervalBucketLongBeforeItsLastCall(t *testing.T) {
 		t.Fatalf("full again at %d, want a window after %d", full, now)
 	}
 	past := now - 40*year
-	if out := b.ask(past, req, rule); out.RetryAfter != micros(full-1000-past) {
-		t.Errorf("retry after %v, want the %v until the first call", out.RetryAfter, micros(full-1000-past))
+	if retryAfter, _ := b.ask(past, req, rule); retryAfter != micros(full-1000-past) {
+		t.Errorf("retry after %v, want the %v until the first call", retryAfter, micros(full-1000-past))
 	}
 	if again, _ := b.charge(past, req, admission{at: past, cost: rule.Count}); again != full+1000 {
 		t.Errorf("full again at %d after all is charged, want a window after %d", again, full)

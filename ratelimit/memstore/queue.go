@@ -13,18 +13,18 @@ type queue struct {
 	bucket
 }
 
-func (q *queue) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+func (q *queue) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	wait, most := q.of(now, rule).full-now, req.Wait.Microseconds()
 	switch {
 	case req.Cost == 0:
 	case req.Cost > rule.Count:
-		out.RetryAfter = store.Never
+		retryAfter = store.Never
 	case wait > most:
-		out.RetryAfter = micros(wait - most)
+		retryAfter = micros(wait - most)
 	default:
-		out.Delay = micros(wait)
+		delay = micros(wait)
 	}
-	return out
+	return retryAfter, delay
 }
 
 // describe says what one call could take: all of the count, or nothing.

@@ -37,18 +37,18 @@ func (l *slidingLog) fetch() int64 {
 	return 0
 }
 
-func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+func (l *slidingLog) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	first, used := l.live(now, rule)
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > rule.Count:
-		out.RetryAfter = store.Never
+		retryAfter = store.Never
 	case used+cost <= rule.Count:
 	default:
 		room := l.admissions[l.firstUpTo(first, used+cost-rule.Count)]
-		out.RetryAfter = micros(room.at + rule.Window.Microseconds() - now)
+		retryAfter = micros(room.at + rule.Window.Microseconds() - now)
 	}
-	return out
+	return retryAfter, delay
 }
 
 func (l *slidingLog) describe(now int64, _ *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {

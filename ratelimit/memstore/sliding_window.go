@@ -46,24 +46,24 @@ func (w *slidingWindow) of(now int64, req *store.Request, rule rules.Rule) (int,
 	return i, s
 }
 
-func (w *slidingWindow) ask(now int64, req *store.Request, rule rules.Rule) (out store.RuleOutcome) {
+func (w *slidingWindow) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
 	room := rule.Count - req.Cost
 	switch {
 	case req.Cost == 0:
-		return out
+		return retryAfter, delay
 	case room < 0:
-		out.RetryAfter = store.Never
-		return out
+		retryAfter = store.Never
+		return retryAfter, delay
 	}
 	_, s := w.of(now, req, rule)
 	for age, units := range s.units {
 		ends := s.ends - int64(age)*s.length
 		if room -= units; room < 0 && ends > now {
-			out.RetryAfter = micros(ends - now)
+			retryAfter = micros(ends - now)
 			break
 		}
 	}
-	return out
+	return retryAfter, delay
 }
 
 func (w *slidingWindow) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {

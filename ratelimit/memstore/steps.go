@@ -9,8 +9,8 @@ import (
 
 // counts is what a key holds. Its functions depend on nothing else and the arguments.
 type counts interface {
-	// ask answers one rule of req at now with the retry-after alone, and changes nothing.
-	ask(now int64, req *store.Request, rule rules.Rule) store.RuleOutcome
+	// ask says of one rule of req at now how long until it has room, and for how long a queue that has delays the call. It changes nothing.
+	ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration)
 	// describe says what remains of a rule and when it is reset.
 	describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration)
 	// charge charges a.cost for every rule of req, and returns when nothing that it charged counts any more, and what giveBack has to be told.
