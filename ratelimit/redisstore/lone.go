@@ -29,11 +29,14 @@ func (c *check) lone(ctx context.Context) {
 	if !ok {
 		return
 	}
-	several := func() bool { return c.several(ctx, client.Conn, min(loneConns, max(1, client.Options().PoolSize))) }
-	if several() && several() { // a server that is replaced meanwhile has lost what was set, once
-		c.find(slog.LevelWarn, "several servers answer the client, which do not have the same keys, as where a balancer or proxy shares connections or keys out: "+
-			"each of them counts by itself, and up to as many times the limits pass as there are: give the client the address of one, or make it with redis.NewClusterClient or redis.NewRing")
+	n := min(loneConns, max(1, client.Options().PoolSize))
+	for range 2 { // a server that is replaced meanwhile has lost what was set, once
+		if !c.several(ctx, client.Conn, n) {
+			return
+		}
 	}
+	c.find(slog.LevelWarn, "several servers answer the client, which do not have the same keys, as where a balancer or proxy shares connections or keys out: "+
+		"each of them counts by itself, and up to as many times the limits pass as there are: give the client the address of one, or make it with redis.NewClusterClient or redis.NewRing")
 }
 
 // last is 1 for what is asked last.
