@@ -200,9 +200,6 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision)
 	}
 	outcome, err := g.askLocal(ctx, &s, detail)
 	if err == nil {
-		if outcome.Allowed {
-			g.limiter.debts.owe(s.requests)
-		}
 		permit, err := g.answer(d, s.call, g.limiter.local, outcome)
 		for n := range d.Limits {
 			d.Limits[n].Source = SourceLocal

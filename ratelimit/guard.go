@@ -174,13 +174,7 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
-	limited, end, err := g.limiter.debts.settle(ctx, g, &c)
-	if end != nil {
-		defer end()
-	}
-	if err == nil {
-		err = g.limiter.asked.Take(limited, c.requests, detail, out)
-	}
+	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
 		return g.answered(c, detail, d, out)
 	}

@@ -30,7 +30,6 @@ type Limiter struct {
 	asksAlways  bool
 	remembering store.Store   // the same, whose answers are remembered in recall
 	recall      *recall.Table // nil where the store is in this process
-	debts       *debts        // nil where nothing is known of the local store
 	began       time.Time
 	local       store.Store
 	localGiven  bool
@@ -118,7 +117,6 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
 		l.remembering = &remembering{l.asked, l.recall, l.now}
-		l.debts = newDebts(l, s)
 	}
 	return l, nil
 }

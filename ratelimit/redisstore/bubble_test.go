@@ -339,20 +339,6 @@ var bubbles = map[string]func(t *testing.T, p *puppet){
 			}
 		}
 		wantBudget(t, "Decide", decide)
-		wantBudget(t, "Decide, which would settle what was let through before", decide)
-		synctest.Wait() // until that has ended, too
-		p.set(func(p *puppet) {
-			first := true
-			p.says = func(string, []string) string {
-				if !first {
-					return ""
-				}
-				first = false
-				time.Sleep(bubbleBudget * 3 / 5)
-				return "*5\r\n:1\r\n:1\r\n:0\r\n:5\r\n:10\r\n" // charged, and what remains
-			}
-		})
-		wantBudget(t, "Decide, which settles what was let through before", decide)
 	},
 }
 

@@ -21,7 +21,6 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
-	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
@@ -167,9 +166,7 @@ type soakers struct {
 func newSoakers(t *testing.T, s store.Store, begin time.Time) *soakers {
 	t.Helper()
 	r := &recorder{store: denycache.New(s, nil), begin: begin, limits: map[string]int{}}
-	// The record is of what calls ask for themselves: of what a local store of the program's own lets through, the store is not told.
-	local := struct{ store.Store }{memstore.New()}
-	limiter, err := ratelimit.New(r, ratelimit.WithLogger(slog.New(slog.DiscardHandler)), ratelimit.WithLocal(local))
+	limiter, err := ratelimit.New(r, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
