@@ -26,6 +26,7 @@ type lane struct {
 
 	mu    sync.Mutex
 	queue []*rider
+	waits roster
 	aloft int       // rides on their way that somebody waits for
 	late  int       // rides whose callers drive them, and should have been back
 	wary  time.Time // until when nobody drives, for one has been late; zero if none has
@@ -33,6 +34,7 @@ type lane struct {
 
 func newLane(s *Store) *lane {
 	l := &lane{store: s, server: s.servers.Of(""), most: s.most}
+	l.waits = newRoster(l.expire)
 	if c, ok := s.client.(*redis.Client); ok {
 		l.prompt = prompt(c.Options())
 	}
@@ -80,20 +82,43 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 	if ride != nil {
 		go l.run(ride)
 	}
-	r.timer.Reset(time.Until(r.budget))
-	select {
-	case <-r.landed:
-		return r.verdict, r.err
-	case <-r.ctx.Done():
-	case <-r.timer.C:
-	}
-	if sent, ok := r.leave(); ok {
-		overdue := r.ctx.Err() == nil
-		l.leave(r, overdue)
-		return verdict{}, expired(r.ctx, sent)
+	if done := r.ctx.Done(); done != nil {
+		select {
+		case <-r.landed:
+			return l.verdict(r)
+		case <-done:
+		}
+		if sent, ok := r.leave(); ok {
+			l.leave(r, false)
+			return verdict{}, expired(r.ctx, sent)
+		}
 	}
 	<-r.landed
-	return r.verdict, r.err
+	return l.verdict(r)
+}
+
+// verdict returns what a rider has been told.
+func (l *lane) verdict(r *rider) (verdict, error) {
+	if !r.overdue {
+		return r.verdict, r.err
+	}
+	l.leave(r, r.ctx.Err() == nil)
+	return verdict{}, expired(r.ctx, r.sent)
+}
+
+// expire ends the wait of those whose budgets have ended.
+func (l *lane) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for r := l.waits.first; r != nil && !r.budget.After(now); r = l.waits.first {
+		l.waits.remove(r)
+		if sent, ok := r.leave(); ok {
+			r.sent, r.overdue = sent, true
+			r.landed <- struct{}{}
+		}
+	}
+	l.waits.reset()
 }
 
 // enter puts the rider into the queue, or on a ride of its own, which it returns.
@@ -102,12 +127,16 @@ func (l *lane) enter(r *rider, alone bool) *ride {
 	defer l.mu.Unlock()
 	if l.aloft == aloft && !alone {
 		l.queue = append(l.queue, r)
+		l.waits.add(r)
 		return nil
 	}
 	ride := newRide(l)
 	ride.board(r)
 	ride.released = alone
 	ride.driven = l.prompt && l.late == 0 && r.ctx.Done() == nil && (l.wary.IsZero() || time.Now().After(l.wary))
+	if !ride.driven {
+		l.waits.add(r)
+	}
 	if !alone {
 		l.aloft++
 	}
@@ -232,6 +261,7 @@ func (l *lane) follow() *ride {
 func (l *lane) leave(r *rider, overdue bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.waits.remove(r)
 	ride := r.ride
 	if ride == nil {
 		return

@@ -78,6 +78,9 @@ func (r *ride) fly() {
 	s := r.lane.store
 	pass, err := r.lane.server.Permit()
 	if err != nil {
+		r.lane.mu.Lock()
+		r.disembark()
+		r.lane.mu.Unlock()
 		r.land(nil, err)
 		return
 	}
@@ -93,9 +96,17 @@ func (r *ride) fly() {
 		verdicts, err = r.batch.decode(reply)
 	}
 	r.lane.mu.Lock()
+	r.disembark()
 	r.landed(err)
 	r.lane.mu.Unlock()
 	r.land(verdicts, err)
+}
+
+// disembark ends the riders' wait: they are about to be told. The lane's mu is held.
+func (r *ride) disembark() {
+	for _, rider := range r.riders {
+		r.lane.waits.remove(rider)
+	}
 }
 
 // landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that. The lane's mu is held.

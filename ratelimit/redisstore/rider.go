@@ -17,12 +17,17 @@ type rider struct {
 
 	state  atomic.Int32
 	ride   *ride         // that it is on; under the lane's mu
-	landed chan struct{} // gets one value when verdict and err are valid
-	timer  *time.Timer
-	alone  bool // the answer is that of a ride with nobody else
+	landed chan struct{} // gets one value when verdict and err are valid, or the rider is overdue
+	alone  bool          // the answer is that of a ride with nobody else
 
 	verdict verdict
 	err     error
+	overdue bool // the budget has ended before there was an answer
+	sent    bool // and the server may have the decision
+
+	// In the lane's roster, under its mu.
+	waits          bool
+	previous, next *rider
 }
 
 const (
@@ -34,9 +39,7 @@ const (
 )
 
 var riders = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &rider{landed: make(chan struct{}, 1), timer: t}
+	return &rider{landed: make(chan struct{}, 1)}
 }}
 
 // newRider makes a rider whose budget begins now.
@@ -52,7 +55,6 @@ func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
 
 // free gives back a rider whom no ride knows any more.
 func (r *rider) free() {
-	r.timer.Stop()
 	r.decision, r.ctx, r.ride, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
 	riders.Put(r)
 }
@@ -66,7 +68,7 @@ func (d *decision) units() int64 {
 	return n
 }
 
-// leave ends the wait of a rider's caller, unless there is an answer. With sent, the server may have the decision.
+// leave ends the wait of a rider's caller, unless there is an answer or it has ended. With sent, the server may have the decision.
 func (r *rider) leave() (sent, ok bool) {
 	for {
 		switch {
@@ -74,7 +76,7 @@ func (r *rider) leave() (sent, ok bool) {
 			return false, true
 		case r.state.CompareAndSwap(loaded, left):
 			return true, true
-		case r.state.Load() == arrived:
+		case r.state.Load() >= arrived:
 			return false, false
 		}
 	}
