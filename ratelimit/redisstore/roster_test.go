@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ func TestRosterEndsWaitsInTime(t *testing.T) {
 				w := newWaits()
 				for range 2 { // all have left when they come again
 					begin := time.Now()
+					w.mu.Lock()
 					w.ended = nil
 					var riders []*rider
 					for _, ms := range test.come {
@@ -37,7 +39,9 @@ func TestRosterEndsWaitsInTime(t *testing.T) {
 					for _, ms := range test.leave {
 						w.remove(riders[slices.Index(test.come, ms)])
 					}
+					w.mu.Unlock()
 					time.Sleep(50 * time.Millisecond)
+					w.mu.Lock()
 					var got []int
 					for _, at := range w.ended {
 						got = append(got, int(at.Sub(begin)/time.Millisecond))
@@ -48,6 +52,7 @@ func TestRosterEndsWaitsInTime(t *testing.T) {
 					if w.first != nil || w.last != nil || !w.ends.IsZero() {
 						t.Errorf("the roster has %v to %v until %v, want nobody", w.first, w.last, w.ends)
 					}
+					w.mu.Unlock()
 				}
 			})
 		})
@@ -56,6 +61,7 @@ func TestRosterEndsWaitsInTime(t *testing.T) {
 
 // waits is a roster that takes note of when it ends waits.
 type waits struct {
+	mu sync.Mutex
 	roster
 	ended []time.Time
 }
@@ -63,6 +69,8 @@ type waits struct {
 func newWaits() *waits {
 	w := new(waits)
 	w.roster = newRoster(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for now := time.Now(); w.first != nil && !w.first.budget.After(now); {
 			w.remove(w.first)
 			w.ended = append(w.ended, now)
