@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -126,19 +125,10 @@ func bareEvalsha(l *lab) (call, error) {
 	if err := take(ctx, s, asks(compactLog, twoRules))(0); err != nil {
 		return nil, err
 	}
-	base := -1
-	for i, word := range words {
-		if _, ok := word.(*uint64); ok {
-			base = i
-		}
-	}
-	if base < 0 {
-		return nil, fmt.Errorf("the command %q has no base", words)
-	}
 	client := l.client()
 	return func(id int) error {
 		args := append([]any(nil), words...)
-		args[3], args[base] = key(id), strconv.FormatUint(1e13+rand.Uint64N(9e13), 10)
+		args[3] = key(id)
 		return client.Process(ctx, redis.NewIntSliceCmd(ctx, args...))
 	}, nil
 }
