@@ -44,10 +44,10 @@ func absent(field []byte) []byte {
 	return field
 }
 
-// request returns verb and path of a request line in quotes, GET /orders, and the status behind it, 0 if there is none.
+// request returns verb and path of a request line in quotes, GET /orders, as they are written there, and the status behind it, 0 if there is none.
 func request(rest []byte) (line []byte, status int) {
 	_, rest, _ = bytes.Cut(rest, []byte(`"`))
-	line, rest, _ = bytes.Cut(rest, []byte(`"`))
+	line, rest = cutQuote(rest)
 	if at := bytes.LastIndexByte(line, ' '); at > 0 && bytes.HasPrefix(line[at:], []byte(" HTTP/")) {
 		line = line[:at]
 	}
@@ -61,6 +61,24 @@ func request(rest []byte) (line []byte, status int) {
 		}
 	}
 	return line, status
+}
+
+// cutQuote returns what is before the quote that ends a text, and what is behind it. One behind an odd number of backslashes ends it only if no other does: not
+// every server writes \" for those within.
+func cutQuote(text []byte) (before, after []byte) {
+	before, after, more := bytes.Cut(text, []byte(`"`))
+	if !more || !bytes.HasSuffix(before, []byte(`\`)) {
+		return before, after
+	}
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return text[:i], text[i+1:]
+		}
+	}
+	return before, after
 }
 
 // secondClock reads times of access logs. Most of them are the one before.
