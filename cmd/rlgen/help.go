@@ -266,7 +266,8 @@ object of JSON in each line; - is standard input, and gzip is seen. -columns say
 
 Lines of an access log are of whole seconds, and count at their beginning. A line may be 10s earlier than one
 before it (-within). Lines that cannot be read are counted, and left out unless -strict; so is what stands
-behind the place up to which a file can be read, such as one of gzip that is cut off.
+behind the place up to which a file can be read, such as one of gzip that is cut off, and a file without the first
+line of a log among its first 100, which is an error where no other file has one.
 
 Without a log, traffic is made: -rate calls a second, -burst of them at once, for as long as -for, steady,
 at random (-shape poisson) or on and off, of so many -ids, of which the first call most (-zipf).
@@ -279,7 +280,7 @@ Concurrency, locks and shadows are left out; a method with plans wants -plan. -s
 	source      what the traffic is
 	calls       first, last: how many, and when
 	log         lines, bad, late, other: what became of a log's lines, and why; broken: files that are
-	            read in part
+	            not read, or in part
 	candidates  array, of the limits and then of each -vs:
 	    name, allowed, denied, assumed
 	    limits  array of directive, calls, denied, noID, tooBig, patient (denied, but within wait=),

@@ -25,7 +25,7 @@ type logJSON struct {
 	Late  int64    `json:"late"`
 	Other int64    `json:"other"`
 	Why   []string `json:"why,omitempty"`
-	// Broken are the files that cannot be read to their ends.
+	// Broken are the files that cannot be read, or not to their ends.
 	Broken []string `json:"broken,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type Log struct {
 	Within time.Duration
 	// Names are those of address, user and key which are of use; nil for all. Calls have no others.
 	Names []string
-	// Strict makes a bad line, and a file that cannot be read to its end, an error. Otherwise it is counted, and left out.
+	// Strict makes a bad line, a file that is no log, and one that cannot be read to its end, an error. Otherwise it is counted, and left out.
 	Strict bool
 }
 
@@ -57,7 +57,8 @@ type Stats struct {
 	Left  int64 // not selected by their method
 	// First has the reasons of the first bad lines, each with its file and line.
 	First []string
-	// Broken says which files could not be read to their ends, such as one that is cut off, and why; what stands before that is read.
+	// Broken says which files could not be read to their ends, such as one that is cut off, and why; what stands before that is read. It says too which
+	// files are no logs.
 	Broken []string
 	// Bytes have been read, of a compressed file as they stand there.
 	Bytes int64
@@ -82,6 +83,8 @@ type Reader struct {
 	lines   *bufio.Reader
 	parse   parser
 	strange error  // what is wrong with the file's first line, as long as nothing is known to be the first of a log
+	begun   bool   // some line of a file was
+	nothing error  // why there is nothing to read in a file
 	one     record // of the line
 	wants   wants
 	names   Names
@@ -143,9 +146,13 @@ func (l Log) Read(files ...File) (*Reader, error) {
 	return &Reader{log: l, files: files, wants: l.wants()}, nil
 }
 
-// open goes on to the next file.
+// open goes on to the next file. Where there is nothing to read in any of them, the end says why there is not in the first.
 func (r *Reader) open() error {
-	if len(r.files) == 0 {
+	switch {
+	case len(r.files) > 0:
+	case r.nothing != nil && !r.begun:
+		return r.nothing
+	default:
 		return io.EOF
 	}
 	r.name, r.in.Reader, r.files = r.files[0].Name, r.files[0].Reader, r.files[1:]
@@ -155,7 +162,8 @@ func (r *Reader) open() error {
 	if magic, _ := raw.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(raw)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			r.broken(err)
+			return nil
 		}
 		r.lines = bufio.NewReaderSize(z, bufferSize)
 	}
@@ -194,7 +202,9 @@ func (r *Reader) Decided(at int64) { r.decided = at }
 // read reads one line into the block.
 func (r *Reader) read() {
 	if r.lines == nil {
-		r.ended = r.open()
+		if err := r.open(); err != nil {
+			r.ended = err
+		}
 		return
 	}
 	line, err := r.line()
@@ -204,7 +214,7 @@ func (r *Reader) read() {
 		return
 	}
 	if err != nil && len(line) == 0 {
-		r.lines, r.ended = nil, r.strange
+		r.done()
 		return
 	}
 	r.number++
@@ -221,7 +231,7 @@ func (r *Reader) read() {
 func (r *Reader) begin(line []byte) bool {
 	var err error
 	if r.parse, err = r.log.parser(line); err == nil {
-		r.strange = nil
+		r.strange, r.begun = nil, true
 		return true
 	}
 	at := fmt.Errorf("%s:%d: %w", r.name, r.number, err)
@@ -234,23 +244,40 @@ func (r *Reader) begin(line []byte) bool {
 	}
 	r.Lines++
 	if r.bad(err); r.number >= mostStrange {
-		r.ended = r.strange
+		r.done()
 	}
 	return false
 }
 
 const mostStrange = 100 // lines of a file that are looked at
 
-// broken takes note that the rest of a file cannot be read. A file of which nothing can is an error.
+// done is behind the last line of a file that is read. One without the first line of a log is left out.
+func (r *Reader) done() {
+	r.lines = nil
+	if r.strange != nil {
+		r.leave(r.strange, fmt.Sprintf("%s is no log: %v", r.name, r.strange))
+	}
+}
+
+// broken takes note that the rest of a file cannot be read.
 func (r *Reader) broken(err error) {
 	r.lines = nil
 	if r.number == 0 {
-		r.ended = fmt.Errorf("%s: %w", r.name, err)
+		r.leave(fmt.Errorf("%s: %w", r.name, err), fmt.Sprintf("%s cannot be read: %v", r.name, err))
 		return
 	}
-	r.Broken = append(r.Broken, fmt.Sprintf("%s cannot be read behind line %d: %v", r.name, r.number, err))
-	if r.log.Strict {
-		r.ended = errors.New(r.Broken[0])
+	text := fmt.Sprintf("%s cannot be read behind line %d: %v", r.name, r.number, err)
+	r.leave(errors.New(text), text)
+}
+
+// leave takes note of why a file, or what is left of it, is not read.
+func (r *Reader) leave(why error, text string) {
+	r.Broken = append(r.Broken, text)
+	if r.nothing == nil {
+		r.nothing = why
+	}
+	if r.log.Strict && r.ended == nil {
+		r.ended = why
 	}
 }
 

@@ -252,6 +252,36 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestNothing holds that a file in which there is nothing to read is left out, whatever stands before and behind it, and is an error if all files are such.
+func TestNothing(t *testing.T) {
+	const good = "time\n1\n"
+	for name, test := range map[string]struct{ text, why, broken string }{
+		"a line": {"logrotate: truncated\n", `log1:1: the first line has the columns ["logrotate: truncated"], want "time" for the time`,
+			`log1 is no log: log1:1: the first line has the columns ["logrotate: truncated"], want "time" for the time`},
+		"many lines": {strings.Repeat("junk\n", 150), `log1:1: the first line has the columns ["junk"], want "time" for the time`,
+			`log1 is no log: log1:1: the first line has the columns ["junk"], want "time" for the time`},
+		"a cut head":    {"\x1f\x8b\x08\x00\x00", "log1: unexpected EOF", "log1 cannot be read: unexpected EOF"},
+		"no whole line": {"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "log1: unexpected EOF", "log1 cannot be read: unexpected EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, r, err := read(t, traffic.Log{}, test.text, good)
+			if err != nil || len(list) != 1 || len(r.Broken) != 1 || r.Broken[0] != test.broken {
+				t.Errorf("%d calls, broken %q, error %v, want 1 and %q", len(list), r.Broken, err, test.broken)
+			}
+			other := strings.ReplaceAll(test.broken, "log1", "log2")
+			if list, r, err := read(t, traffic.Log{}, good, test.text); err != nil || len(list) != 1 || len(r.Broken) != 1 || r.Broken[0] != other {
+				t.Errorf("behind the good one: %d calls, broken %q, error %v, want 1 and %q", len(list), r.Broken, err, other)
+			}
+			if _, _, err := read(t, traffic.Log{}, test.text, "", test.text); err == nil || err.Error() != test.why {
+				t.Errorf("alone: error %v, want %q", err, test.why)
+			}
+			if _, _, err := read(t, traffic.Log{Strict: true}, test.text, good); err == nil || err.Error() != test.why {
+				t.Errorf("Strict: error %v, want %q", err, test.why)
+			}
+		})
+	}
+}
+
 // TestLongLine holds that a line of any length is one line.
 func TestLongLine(t *testing.T) {
 	long := `{"time":1,"x":"` + strings.Repeat("x", 3<<20) + `"}`
