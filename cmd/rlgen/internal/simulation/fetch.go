@@ -29,7 +29,7 @@ func (f *fetcher) meet(n *traffic.Name) {
 	}
 	if k, ok := n.Own.(*known); ok {
 		for i := range k.ones {
-			f.sum += k.ones[i].period + int64(len(k.ones[i].windows))
+			f.sum += k.ones[i].seen + int64(len(k.ones[i].windows))
 			f.cells = append(f.cells, &k.ones[i].cell)
 		}
 	}

@@ -18,7 +18,7 @@ type known struct {
 type one struct {
 	cell    memstore.Cell
 	hit     *hit
-	period  int64 // the last one in which it has called, counted from 1
+	seen    int64 // by what counts the limit's ids: the last period in which it has called, counted from 1, or until when its key lives
 	windows []window
 	few     [2]window // the memory of windows, where there are no more than two rules
 }
@@ -76,7 +76,9 @@ func (s *Simulation) one(l *Limit, id *traffic.Name, now int64) *one {
 	if who.windows == nil {
 		who.windows = within(who.few[:0], len(l.Rules))
 	}
-	l.ids.see(who, now)
+	if !l.outlives {
+		l.ids.see(who, now)
+	}
 	id.Until = max(id.Until, l.ids.ends(now))
 	return who
 }
@@ -106,13 +108,13 @@ func (s *ids) see(who *one, now int64) {
 	default:
 		s.old, s.this, s.period = 0, 0, period
 	}
-	if who.period == s.period {
+	if who.seen == s.period {
 		return
 	}
-	if s.this++; who.period > 0 && who.period == s.period-1 {
+	if s.this++; who.seen > 0 && who.seen == s.period-1 {
 		s.old--
 	}
-	who.period = s.period
+	who.seen = s.period
 	s.most = max(s.most, s.this+s.old)
 }
 

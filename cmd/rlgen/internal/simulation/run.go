@@ -44,10 +44,13 @@ type Limit struct {
 	LongestRetry, LongestDelay time.Duration
 	Rules                      []Rule
 	// Hit has the ids that were denied most often.
-	Hit     Top
-	ids     ids
-	index   int           // among the limits of all runs
-	request store.Request // of a call that costs 1
+	Hit    Top
+	ids    ids
+	living living
+	// outlives says that its keys may live for longer than ids counts, so that living does.
+	outlives bool
+	index    int           // among the limits of all runs
+	request  store.Request // of a call that costs 1
 }
 
 // Rule is what one rule did.
@@ -66,7 +69,7 @@ func (s *Simulation) newRun(c Candidate) (*Run, error) {
 	r := &Run{Candidate: c, sim: s}
 	for i := range c.Policy.Limits {
 		own := &c.Policy.Limits[i]
-		l := &Limit{Limit: own, index: s.limits, request: store.NewRequest(own, own.Bucket, 1)}
+		l := &Limit{Limit: own, index: s.limits, outlives: outlives(own), request: store.NewRequest(own, own.Bucket, 1)}
 		s.limits++
 		for _, rule := range own.Rules {
 			l.Rules = append(l.Rules, Rule{Rule: rule, capacity: own.Capacity(rule)})
@@ -89,7 +92,7 @@ func (r *Run) decide(call *traffic.Call, levels []float64) bool {
 	}
 	out := &r.outcome
 	r.cells.Take(call.Time(), r.requests, r.counts, true, out)
-	r.tally(out, levels)
+	r.tally(call, out, levels)
 	if out.Allowed && r.charged {
 		r.settle(call)
 	}
@@ -158,7 +161,7 @@ func (r *Run) refunds(i int, call *traffic.Call) bool {
 }
 
 // tally counts what the store has said.
-func (r *Run) tally(out *store.Outcome, levels []float64) {
+func (r *Run) tally(call *traffic.Call, out *store.Outcome, levels []float64) {
 	if out.Allowed {
 		r.Allowed++
 	} else {
@@ -169,7 +172,8 @@ func (r *Run) tally(out *store.Outcome, levels []float64) {
 		l := r.Limits[a.limit]
 		own := answers[:len(l.Rules)]
 		answers = answers[len(l.Rules):]
-		if retry := l.answer(own, out.Allowed); retry > 0 {
+		retry := l.answer(own, out.Allowed)
+		if retry > 0 {
 			l.Denied++
 			a.who.hit = l.Hit.add(a.who.hit, a.id.Text)
 			l.LongestRetry = max(l.LongestRetry, retry)
@@ -178,7 +182,11 @@ func (r *Run) tally(out *store.Outcome, levels []float64) {
 			}
 		}
 		levels[a.limit] = max(levels[a.limit], l.level(own))
-		a.id.Until = max(a.id.Until, a.who.cell.Until().UnixMicro())
+		until := l.lasts(a.who, own, retry > 0, call.At)
+		if l.outlives {
+			l.living.keep(a.who, until, call.At)
+		}
+		a.id.Until = max(a.id.Until, until)
 	}
 }
 
@@ -205,8 +213,14 @@ func (l *Limit) level(answers []store.RuleOutcome) float64 {
 	return level
 }
 
-// MostIDs returns how many ids there were at most within two of the longest windows that follow one another.
-func (l *Limit) MostIDs() int { return l.ids.most }
+// MostIDs returns how many ids had a key at once, at most. Where no key outlives the longest window, that is how many there were at most within two of these that
+// follow one another.
+func (l *Limit) MostIDs() int {
+	if l.outlives {
+		return l.living.most
+	}
+	return l.ids.most
+}
 
 func (l *Limit) fits(cost int64) bool {
 	for j := range l.Rules {

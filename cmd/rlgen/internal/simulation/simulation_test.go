@@ -338,6 +338,52 @@ func TestTold(t *testing.T) {
 	}
 }
 
+// TestMostIDs holds how many ids have keys at once, where these live for long: as long as a ban, until a deep bucket is full, or until a queue is empty. Each second
+// another id calls so often at once.
+func TestMostIDs(t *testing.T) {
+	for _, test := range []struct {
+		directive     string
+		seconds, each int
+		want          int
+	}{
+		{"user 1,1s", 300, 3, 2},
+		{"user 1,1s ban=1h after=1", 300, 3, 300},
+		{"user 1,1s ban=1m after=1", 300, 3, 60},
+		{"user 1,1s ban=1h after=5", 300, 3, 1},
+		{"user 1,10s ban=1h after=5", 300, 3, 10},
+		{"user 1,10s ban=15s after=1", 300, 3, 15},
+		{"user 1,1s burst=100 algo=gcra", 300, 100, 100},
+		{"user 1,1s burst=100 algo=token-bucket", 300, 7, 7},
+		{"user 1,1s burst=100 algo=leaky-bucket", 300, 7, 7},
+		{"user 1,1s wait=20s algo=leaky-bucket", 300, 13, 13},
+	} {
+		t.Run(test.directive, func(t *testing.T) {
+			var list calls
+			for i := range test.seconds {
+				for range test.each {
+					list = append(list, call{At: int64(i) * 1e6, User: fmt.Sprint(i), Cost: 1})
+				}
+			}
+			if got := simulate(t, list, []string{test.directive}).Runs[0].Limits[0].MostIDs(); got != test.want {
+				t.Errorf("MostIDs() = %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// TestMostIDsOnce holds that an id is counted once, however often it comes back while its key lives and afterwards.
+func TestMostIDsOnce(t *testing.T) {
+	for _, directive := range []string{"user 1,1s ban=10s after=1", "user 1,1s burst=10 algo=token-bucket", "user 1,1s wait=5s algo=leaky-bucket"} {
+		var list calls
+		for i := range 2000 {
+			list = append(list, call{At: int64(i) * int64(i) * 3e3, User: fmt.Sprint(i % 3), Cost: 1}) // farther and farther from one another
+		}
+		if got := simulate(t, list, []string{directive}).Runs[0].Limits[0].MostIDs(); got != 3 {
+			t.Errorf("%s: MostIDs() = %d, want 3", directive, got)
+		}
+	}
+}
+
 func TestDisorder(t *testing.T) {
 	c, err := simulation.Parse("x", "", "global 1,1s")
 	if err != nil {
