@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -46,14 +45,14 @@ func (m *Made) Check() error {
 		return fmt.Errorf("a rate of %v calls a second, want more than 0, at most 10000000", m.Rate)
 	case m.Burst < 1 || m.Burst > 1e6:
 		return fmt.Errorf("bursts of %d calls, want 1 to 1000000", m.Burst)
-	case m.For <= 0:
-		return fmt.Errorf("traffic for %v, want a longer time", m.For)
+	case m.For < time.Microsecond:
+		return fmt.Errorf("traffic for %v, want 1µs or more", m.For)
 	case m.IDs < 1 || m.IDs > 1e7:
 		return fmt.Errorf("%d ids, want 1 to 10000000", m.IDs)
 	case !(m.Zipf >= 0) || m.Zipf > 10:
 		return fmt.Errorf("a Zipf exponent of %v, want 0 to 10", m.Zipf)
-	case m.Shape == OnOff && (m.On <= 0 || m.Off <= 0):
-		return errors.New("traffic that is on and off, want a time for each")
+	case m.Shape == OnOff && (m.On < time.Microsecond || m.Off < time.Microsecond):
+		return fmt.Errorf("traffic that is on for %v and off for %v, want 1µs or more for each", m.On, m.Off)
 	}
 	return nil
 }
@@ -107,8 +106,11 @@ func (g *generator) Decided(at int64) { g.decided = at }
 
 func (g *generator) Next(c *Call) error {
 	if g.left == 0 {
-		g.now = g.wall(int64(g.at))
-		if g.now >= g.For.Microseconds() {
+		end := g.For.Microseconds()
+		if !(g.at < float64(end)) {
+			return io.EOF
+		}
+		if g.now = g.wall(int64(g.at), end); g.now >= end {
 			return io.EOF
 		}
 		g.left = g.Burst
@@ -130,12 +132,16 @@ func (g *generator) advance() {
 	g.at += g.random.ExpFloat64() * g.mean
 }
 
-// wall is the time since the start at which traffic has been on for so long.
-func (g *generator) wall(on int64) int64 {
+// wall is the time since the start at which traffic has been on for so long, which is less than the end; the end if it is no earlier.
+func (g *generator) wall(on, end int64) int64 {
 	if g.Shape != OnOff {
 		return on
 	}
-	return on + on/g.On.Microseconds()*g.Off.Microseconds()
+	times, off := on/g.On.Microseconds(), g.Off.Microseconds()
+	if times > (end-on)/off {
+		return end
+	}
+	return on + times*off
 }
 
 // pick draws an id.

@@ -392,6 +392,35 @@ func TestOnOff(t *testing.T) {
 	}
 }
 
+// TestSeldom holds that traffic ends however late its next call would come.
+func TestSeldom(t *testing.T) {
+	for name, change := range map[string]func(*traffic.Made){
+		"steady":         func(m *traffic.Made) { m.Rate = 1e-300 },
+		"steady, denser": func(m *traffic.Made) { m.Rate, m.Burst = 5e-324, 1e6 },
+		"poisson":        func(m *traffic.Made) { m.Rate, m.Shape = 1e-300, traffic.Poisson },
+		"onoff":          func(m *traffic.Made) { m.Rate, m.Shape, m.On, m.Off = 1e-300, traffic.OnOff, time.Second, time.Second },
+		"off for long": func(m *traffic.Made) {
+			m.Rate, m.Shape, m.On, m.Off, m.For = 0.0001, traffic.OnOff, time.Microsecond, time.Hour, 100_000*time.Hour
+		},
+		"off for ever": func(m *traffic.Made) {
+			m.Rate, m.Shape, m.On, m.Off, m.For = 0.001, traffic.OnOff, time.Microsecond, math.MaxInt64, math.MaxInt64
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := made()
+			change(&m)
+			list := makeCalls(t, m)
+			if want := m.Burst; name == "steady" || name == "steady, denser" {
+				if len(list) != want {
+					t.Errorf("%d calls, want the first %d", len(list), want)
+				}
+			} else if len(list) > 0 {
+				t.Errorf("%d calls, the first at %d, want none", len(list), list[0].At)
+			}
+		})
+	}
+}
+
 func TestZipf(t *testing.T) {
 	m := made()
 	m.Zipf, m.IDs = 1, 100
@@ -425,6 +454,9 @@ func TestMadeRefused(t *testing.T) {
 		"rate": func(m *traffic.Made) { m.Rate = math.NaN() }, "no rate": func(m *traffic.Made) { m.Rate = 0 },
 		"burst": func(m *traffic.Made) { m.Burst = 0 }, "for": func(m *traffic.Made) { m.For = 0 }, "ids": func(m *traffic.Made) { m.IDs = 0 },
 		"zipf": func(m *traffic.Made) { m.Zipf = -1 }, "on": func(m *traffic.Made) { m.Shape = traffic.OnOff },
+		"on for less than a µs":  func(m *traffic.Made) { m.Shape, m.On, m.Off = traffic.OnOff, 999, time.Second },
+		"off for less than a µs": func(m *traffic.Made) { m.Shape, m.On, m.Off = traffic.OnOff, time.Second, 999 },
+		"for less than a µs":     func(m *traffic.Made) { m.For = 999 },
 	} {
 		m := made()
 		change(&m)
