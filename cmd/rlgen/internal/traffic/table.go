@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -88,23 +89,24 @@ func parseDate(text string) (at int64, ok bool) {
 	return 0, false
 }
 
-// sinceEpoch reads a number of seconds, ms, µs or ns. Integers are exact.
+// sinceEpoch reads a number of seconds, ms, µs or ns, which is decimal. Integers are exact.
 func sinceEpoch(text string, n float64) (int64, error) {
-	whole, err := strconv.ParseInt(text, 10, 64)
-	exact := err == nil
-	switch {
-	case !(n >= 0) || n >= 1e19:
+	if !(n >= 0) || n >= 1e19 || strings.ContainsAny(text, "xX_") {
 		return 0, fmt.Errorf("time %q, want seconds since 1970", text)
-	case n < 1e11 && exact:
-		return whole * 1e6, nil
-	case n < 1e11:
-		return int64(math.Round(n * 1e6)), nil
-	case n < 1e14:
-		return int64(math.Round(n * 1e3)), nil
-	case n < 1e17:
-		return int64(n), nil
 	}
-	return whole / 1e3, nil
+	mul, div := int64(1), int64(1) // of a µs
+	switch {
+	case n < 1e11:
+		mul = 1e6
+	case n < 1e14:
+		mul = 1e3
+	case n >= 1e17:
+		div = 1e3
+	}
+	if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return whole * mul / div, nil
+	}
+	return int64(math.Round(n * float64(mul) / float64(div))), nil
 }
 
 // noHeader is what keeps a line from having the names of columns.
