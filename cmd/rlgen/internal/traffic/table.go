@@ -37,18 +37,28 @@ func (r *record) set(what string, value []byte) (err error) {
 	case "key":
 		r.key = value
 	case "cost":
-		r.cost, err = parseNumber("cost", value)
+		r.cost, err = parseNumber("cost", value, r.cost)
 	case "status":
 		var status int64
-		status, err = parseNumber("status", value)
+		status, err = parseNumber("status", value, 0)
 		r.status = int(status)
 	}
 	return err
 }
 
-func parseNumber(what string, value []byte) (int64, error) {
+// parseNumber reads an integer, 2 or 2.0; where there is nothing it is none.
+func parseNumber(what string, value []byte, none int64) (int64, error) {
+	if len(value) == 0 {
+		return none, nil
+	}
 	n, err := strconv.ParseInt(string(value), 10, 32)
-	if err != nil || n < 0 {
+	if err != nil {
+		x, wrong := strconv.ParseFloat(string(value), 64)
+		if n = int64(x); wrong != nil || float64(n) != x || n > math.MaxInt32 || bytes.ContainsAny(value, "xX_") {
+			n = -1
+		}
+	}
+	if n < 0 {
 		return 0, fmt.Errorf("%s %q, want an integer of 0 or more", what, value)
 	}
 	return n, nil
