@@ -8,25 +8,33 @@ import (
 	"strings"
 )
 
-// jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance.
+// jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance; where it does not, the field may have it as it is.
 func jsonParser(names map[string]string) parser {
 	paths := make([][]string, len(Columns))
+	whole := make([]int, len(Columns)) // where the path is of a name with dots as it is
 	for i, what := range Columns {
-		paths[i] = strings.Split(column(names, what), ".")
+		name := column(names, what)
+		if paths[i] = strings.Split(name, "."); len(paths[i]) > 1 {
+			whole[i] = len(paths)
+			paths = append(paths, []string{name})
+		}
 	}
-	values := make([][]byte, len(Columns))
+	values := make([][]byte, len(paths))
 	return func(line []byte, r *record) error {
 		if err := checkObject(line); err != nil {
-			return fmt.Errorf("%s: %w", excerpt(line), err)
+			return &noHeader{fmt.Errorf("%s: %w", excerpt(line), err)}
 		}
 		pick(line, paths, values)
 		for i, what := range Columns {
 			value, ok, err := field(values[i], paths[i][1:])
+			if !ok && whole[i] > 0 {
+				value, ok, err = field(values[whole[i]], nil)
+			}
 			if err != nil {
 				return err
 			}
 			if !ok && what == "time" {
-				return fmt.Errorf("no field %q, want one for the time", column(names, what))
+				return &noHeader{fmt.Errorf("no field %q, want one for the time", column(names, what))}
 			}
 			if !ok {
 				continue // a line may know nobody

@@ -349,7 +349,8 @@ func (r *Reader) put(one *record) {
 // parser returns that of the log, of which line is the first.
 func (l *Log) parser(line []byte) (parser, error) {
 	format := l.Format
-	if format == "" || format == Auto {
+	guessed := format == "" || format == Auto
+	if guessed {
 		format = guess(line)
 	}
 	switch format {
@@ -359,7 +360,11 @@ func (l *Log) parser(line []byte) (parser, error) {
 		}
 		return commonParser(), nil
 	case JSONL:
-		return jsonParser(l.Columns), nil
+		parse := jsonParser(l.Columns)
+		if err := parse(line, new(record)); guessed && errors.As(err, new(*noHeader)) {
+			return nil, err // as are what some servers say of themselves
+		}
+		return parse, nil
 	case CSV:
 		return csvParser(line, l.Columns)
 	}

@@ -119,7 +119,7 @@ func sinceEpoch(text string, n float64) (int64, error) {
 	return int64(math.Round(n * float64(mul) / float64(div))), nil
 }
 
-// noHeader is what keeps a line from having the names of columns.
+// noHeader is what keeps a line from having the names of columns, or the field of the time.
 type noHeader struct{ error }
 
 // csvParser reads records of CSV whose columns have the names in the first line. A record is one line.

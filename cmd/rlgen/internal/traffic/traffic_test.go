@@ -90,6 +90,8 @@ func TestLines(t *testing.T) {
 			[]call{{At: 1700000000123000, User: "7", Cost: 1}, {At: 1700000000123456, User: "ü", Cost: 1}}},
 		{"json, deeper", `{"ts":1700000000123456789,"client":{"ip":"::1","user":{"id":"u"}},"status":503}`, map[string]string{"time": "ts", "address": "client.ip", "user": "client.user.id"},
 			[]call{{At: 1700000000123456, User: "u", Addr: "::1", Cost: 1, Status: 503}}},
+		{"json, a dot in a name", `{"@t":1,"user.id":"a","client":{"ip":"::1"}}` + "\n" + `{"@t":2,"user.id":"a","user":{"id":"b"},"client.ip":"::2"}`, map[string]string{"time": "@t", "user": "user.id", "address": "client.ip"},
+			[]call{{At: 1e6, User: "a", Addr: "::1", Cost: 1}, {At: 2e6, User: "b", Addr: "::2", Cost: 1}}},
 		{"byte order mark", "\xef\xbb\xbftime,user\n1,a\n", nil, []call{{At: 1e6, User: "a", Cost: 1}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -109,6 +111,10 @@ func TestBadLines(t *testing.T) {
 	for _, test := range []struct{ name, text, why string }{
 		{"the first", "logrotate: done\n" + good, `log1:1: the first line has the columns ["logrotate: done"], want "time" for the time`},
 		{"the first of json", "listening on :8080\n" + `{"time":1}`, `log1:1: the first line has the columns ["listening on :8080"], want "time" for the time`},
+		{"an object before a log", `{"level":"info"}` + "\n" + good, `log1:1: no field "time", want one for the time`},
+		{"an object before json", `{"level":"info","time":null}` + "\n" + `{"time":1}`, `log1:1: no field "time", want one for the time`},
+		{"an object before csv", `{"level":"info"}` + "\ntime,user\n1,a", `log1:1: no field "time", want one for the time`},
+		{"a brace before a log", "{\n" + good, `log1:1: "{": unexpected end of JSON input`},
 		{"the first of csv", "users of today\ntime,user\n1,a", `log1:1: the first line has the columns ["users of today"], want "time" for the time`},
 		{"another log", good + "\nkernel: oops", `log1:2: "kernel: oops" is no line of an access log, want address, identity, user and [time]`},
 		{"a time", good + "\n" + strings.Replace(good, "Oct", "Okt", 1), `log1:2: time "10/Okt/2000:13:55:36 +0000", want one such as 10/Oct/2000:13:55:36 -0700`},
@@ -152,6 +158,7 @@ func TestNoLog(t *testing.T) {
 		{"no column of the time", "user,ts\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
 		{"no column that is asked for", "time,user\n", traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: the first line has the columns ["time" "user"], want "k" for the key`},
 		{"some lines", "time of day\nusers of today\n", traffic.Log{}, `log1:1: the first line has the columns ["time of day"], want "time" for the time`},
+		{"no field of the time", strings.Repeat("{\"ts\":1}\n", 200), traffic.Log{}, `log1:1: no field "time", want one for the time`},
 		{"many lines", strings.Repeat("user,ts\n", 100) + "time,user\n1,a\n", traffic.Log{}, `log1:1: the first line has the columns ["user" "ts"], want "time" for the time`},
 		{"names of columns for places", commonLine("GET /"), traffic.Log{Columns: map[string]string{"key": "k"}}, `log1:1: found names of columns for an access log, whose lines have their places, want none, or a log of another format`},
 		{"cut short", "\x1f\x8b\x08", traffic.Log{}, `log1: unexpected EOF`},
@@ -286,6 +293,14 @@ func TestNothing(t *testing.T) {
 				t.Errorf("Strict: error %v, want %q", err, test.why)
 			}
 		})
+	}
+}
+
+// TestFormat holds that where the format is said, the first line is like any other.
+func TestFormat(t *testing.T) {
+	text := strings.Repeat("{\"level\":\"info\"}\n", 200) + "{\"time\":1}\n"
+	if list, r, err := read(t, traffic.Log{Format: traffic.JSONL}, text); err != nil || len(list) != 1 || r.Bad != 200 {
+		t.Errorf("%d calls, %d bad, error %v, want 1 and 200", len(list), r.Bad, err)
 	}
 }
 
