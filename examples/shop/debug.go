@@ -5,8 +5,11 @@ import (
 	_ "embed"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +25,8 @@ import (
 //go:embed directives.json
 var directives []byte // where the page says that directives stand
 
-// debug serves what is for the team alone, at an address that the world does not reach: the page of the limits, and net/http/pprof. Neither asks who is there.
+// debug serves what is for the team alone, at an address that the world does not reach: the page of the limits, and net/http/pprof. Neither asks who is there; both answer under
+// hosts that are their own alone.
 type debug struct {
 	server *http.Server
 	board  *dashboard.Dashboard
@@ -65,7 +69,7 @@ func newDebug(in debugIn) (*debug, error) {
 		return nil, err
 	}
 	d := &debug{board: board, log: in.Log}
-	d.server = &http.Server{Handler: d.routes(), ReadHeaderTimeout: 5 * time.Second}
+	d.server = &http.Server{Handler: onlyOwnHost(in.Config.debugAddr, d.routes()), ReadHeaderTimeout: 5 * time.Second}
 	d.server.RegisterOnShutdown(board.Close)
 	in.Lifecycle.Append(fx.StartStopHook(func(ctx context.Context) error { return d.start(ctx, in.Config.debugAddr) }, d.end))
 	return d, nil
@@ -100,4 +104,28 @@ func (d *debug) end(ctx context.Context) error {
 	d.stop()
 	d.ran.Wait()
 	return err
+}
+
+// ownHost says whether a request's Host is one that leads here alone: an address, localhost, or the name in the address that is served on.
+func ownHost(host, addr string) bool {
+	name := host
+	if before, _, err := net.SplitHostPort(host); err == nil {
+		name = before
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	own, _, _ := net.SplitHostPort(addr)
+	return name != "" && strings.EqualFold(name, own)
+}
+
+// onlyOwnHost refuses what asks for other hosts: pages elsewhere can have their names lead here, from the browser of whoever gets to the port (DNS rebinding).
+func onlyOwnHost(addr string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !ownHost(r.Host, addr) {
+			http.Error(w, fmt.Sprintf("found host %q, want an address, localhost or the name in -debug", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

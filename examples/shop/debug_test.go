@@ -93,3 +93,61 @@ func TestTeamsPage(t *testing.T) {
 		t.Error("the page is on the port of the world, want it on its own alone")
 	}
 }
+
+// A page of another name that leads to the port gets nothing there, and changes nothing: who has it open may be of the team.
+func TestTeamsPageHost(t *testing.T) {
+	shop := start(t, config{debugAddr: "127.0.0.1:0"}, counts(""))
+	url := limitsAt.FindStringSubmatch(shop.log.String())[1]
+	ask := func(method, url, host string) int {
+		t.Helper()
+		req, err := http.NewRequest(method, url, strings.NewReader(`{"do":"override","limit":"orders.Orders.Create/user","text":"off"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Origin", "http://"+host)
+		resp, err := shop.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, path := range []string{"", "limits", "change", "../pprof/"} {
+		if got := ask("POST", url+path, "rebound.example:8082"); got != http.StatusMisdirectedRequest {
+			t.Errorf("%q is answered with %d under another name, want 421", path, got)
+		}
+	}
+	for range 3 {
+		shop.order("alice")
+	}
+	if status, _ := shop.order("alice"); status != http.StatusTooManyRequests {
+		t.Errorf("the fourth order is answered with %d, want 429: the limit is as it was", status)
+	}
+	for _, host := range []string{"localhost:8082", "LOCALHOST", "[::1]:8082", "[::1]", "10.1.2.3"} {
+		if got := ask("GET", url, host); got != http.StatusOK {
+			t.Errorf("the page is answered with %d under %s, want 200", got, host)
+		}
+	}
+}
+
+// The page is for its own name, where the address to serve it on has one.
+func TestOwnHost(t *testing.T) {
+	for _, test := range []struct {
+		host, addr string
+		want       bool
+	}{
+		{"debug.internal", "debug.internal:8082", true},
+		{"Debug.Internal:80", "debug.internal:8082", true},
+		{"debug.internal.rebound.example", "debug.internal:8082", false},
+		{"localhost.rebound.example", "localhost:8082", false},
+		{"127.0.0.1.rebound.example:8082", "127.0.0.1:8082", false},
+		{"", ":8082", false},
+		{":8082", ":8082", false},
+	} {
+		if got := ownHost(test.host, test.addr); got != test.want {
+			t.Errorf("ownHost(%q, %q) = %v, want %v", test.host, test.addr, got, test.want)
+		}
+	}
+}
