@@ -63,7 +63,7 @@ var mutations = []mutation{
 		return nil`, `		s.budget = 20 * d
 		return nil`, ".", "TestHostileOptions"},
 	{"calls outlast their budget by what a busy machine might",
-		`r.timer.Reset(time.Until(r.budget))`, `r.timer.Reset(time.Until(r.budget) + 300*time.Millisecond)`, ".", "TestBudgetByTheClock"},
+		`w.timer.Reset(time.Until(w.ends))`, `w.timer.Reset(time.Until(w.ends) + 300*time.Millisecond)`, ".", "TestBudgetByTheClock"},
 	{"what the server has surely not executed is not sent again",
 		`return m.reaction == again || c.MayRepeat`, `return c.MayRepeat`, ".", "TestBudgetByTheClock"},
 	{"what the server has not executed is sent again at once, and again",
