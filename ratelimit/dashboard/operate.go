@@ -120,6 +120,14 @@ type order struct {
 	Text    string `json:"text"`  // an override, "shadow", "enforce" or "off"; empty for none
 }
 
+// String is what is asked for, without the id.
+func (o order) String() string {
+	if o.Do == "override" {
+		return o.Do + " " + o.Limit
+	}
+	return fmt.Sprintf("%s %s of %s", o.Do, o.Kind, o.Method)
+}
+
 // doneView says what was done.
 type doneView struct {
 	Done string `json:"done"`
@@ -134,14 +142,16 @@ func (d *Dashboard) change(r *http.Request) (any, error) {
 	if err := read(r, &o); err != nil {
 		return nil, err
 	}
+	who := cut(d.who(r), 200)
 	what, do, err := d.plan(o)
 	if err != nil {
-		return nil, err
+		what = cut(o.String(), 200)
+	} else {
+		err = do(r.Context())
 	}
-	who := cut(d.who(r), 200)
 	attrs := []slog.Attr{slog.String("who", who), slog.String("what", what), slog.String("instance", d.instance)}
-	if err := do(r.Context()); err != nil {
-		d.log.LogAttrs(r.Context(), slog.LevelWarn, "rate limits could not be changed by hand", append(attrs, slog.Any("error", err))...)
+	if err != nil {
+		d.log.LogAttrs(r.Context(), slog.LevelWarn, "rate limits could not be changed by hand", append(attrs, slog.String("error", cut(err.Error(), 500)))...)
 		return nil, err
 	}
 	d.log.LogAttrs(r.Context(), slog.LevelInfo, "rate limits were changed by hand", attrs...)
@@ -158,6 +168,9 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 	if err != nil {
 		return "", nil, err
 	}
+	if err := o.fits(guard.Policy()); err != nil {
+		return "", nil, err
+	}
 	whose := fmt.Sprintf("%s of %s", d.nameOf(guard, id), o.Method)
 	switch o.Do {
 	case "reset":
@@ -166,7 +179,7 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 		}, nil
 	case "grant":
 		return fmt.Sprintf("grant %s to %s", plural(int(o.Permits), "permit"), whose), func(ctx context.Context) error {
-			return guard.Grant(ctx, id, o.Permits)
+			return grant(ctx, guard, id, o.Permits)
 		}, nil
 	case "ban":
 		length, err := time.ParseDuration(o.For)
@@ -180,6 +193,52 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 		return "lift the ban of " + whose, func(ctx context.Context) error { return d.ban(ctx, guard, id, 0) }, nil
 	}
 	return "", nil, refusef("found the change %q, want reset, grant, ban, unban or override", o.Do)
+}
+
+// fits says what keeps a policy from having what an order asks for: a limit that can do it, or so many permits.
+func (o order) fits(p *rules.Policy) error {
+	what, can := "counts", func(l *rules.Limit) bool { return !l.Kind.Holds() }
+	switch o.Do {
+	case "grant":
+		if o.Permits < 1 {
+			return refusef("found a grant of %d permits, want 1 or more", o.Permits)
+		}
+		what, can = "counts and is no queue", func(l *rules.Limit) bool { return !l.Kind.Holds() && !l.Queues() }
+	case "ban", "unban":
+		what, can = "has ban=", func(l *rules.Limit) bool { return l.Ban > 0 }
+	}
+	for i := range p.Limits {
+		if l := &p.Limits[i]; l.Whose().String() == o.Kind && can(l) {
+			return nil
+		}
+	}
+	return refusef("found no limit by %s of %s.%s that %s, want one", o.Kind, p.Type, p.Method, what)
+}
+
+// grant gives an id permits back, unless they are more than its limits ever have.
+func grant(ctx context.Context, guard *ratelimit.Guard, id ratelimit.ID, permits int64) error {
+	err := guard.Grant(ctx, id, permits)
+	if !errors.Is(err, ratelimit.ErrMisconfigured) {
+		return err
+	}
+	standings, peeked := guard.Peek(ctx, id)
+	if peeked != nil {
+		return err
+	}
+	for i := range standings {
+		if s := &standings[i]; s.Held == nil && !s.Limit.Queues() && permits > most(s) {
+			return refusef("found a grant of %d permits, want 1 to %d, which %s has", permits, most(s), s.Name)
+		}
+	}
+	return err
+}
+
+// most is the largest count of a limit's rules.
+func most(s *ratelimit.Standing) (n int64) {
+	for _, r := range s.Rules {
+		n = max(n, r.Capacity)
+	}
+	return n
 }
 
 // nameOf is what lists call an id, and so do logs: by its text in keys, which is another than was asked for where an address counts by its network, or a text is long.

@@ -93,9 +93,13 @@ func TestRefused(t *testing.T) {
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"soon"}`, `400 .*"soon", want a duration`},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"-1s"}`, `400 .*want a duration`},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"99999999h"}`, `4..`},
-		{"change", `{"method":"Find","kind":"ip","id":"192.0.2.7","do":"ban","for":"1m"}`, `409 .*found no limit by ip that can do this`},
-		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant"}`, `4.. .*0`},
-		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant","permits":-1}`, `4.. .*-1`},
+		{"change", `{"method":"Find","kind":"ip","id":"192.0.2.7","do":"ban","for":"1m"}`, `400 dashboard: found no limit by ip of orders.Orders.Find that has ban=, want one`},
+		{"change", `{"method":"Create","kind":"ip","id":"192.0.2.7","do":"unban"}`, `400 dashboard: found no limit by ip of orders.Orders.Create that has ban=, want one`},
+		{"change", `{"method":"Create","kind":"key","id":"a","do":"grant","permits":1}`, `400 dashboard: found no limit by key of orders.Orders.Create that counts and is no queue, want one`},
+		{"change", `{"method":"Create","kind":"key","id":"a","do":"reset"}`, `400 dashboard: found no limit by key of orders.Orders.Create that counts, want one`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant"}`, `400 dashboard: found a grant of 0 permits, want 1 or more`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant","permits":-1}`, `400 dashboard: found a grant of -1 permits, want 1 or more`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"grant","permits":1000000}`, `400 dashboard: found a grant of 1000000 permits, want 1 to \d+`},
 		{"change", `{"do":"override","limit":"orders.Orders.Create/user","text":"5,1s"}`, "400 .*want WithRedis"},
 	} {
 		w := i.post(test.part, test.body)
@@ -105,6 +109,28 @@ func TestRefused(t *testing.T) {
 	}
 	if strings.Contains(i.log.String(), "were changed by hand") {
 		t.Errorf("the log has changes that were refused:\n%s", i.log)
+	}
+}
+
+// An order that is refused is in the log as well, by whom it was given and why it was refused, and no more of an id than elsewhere.
+func TestRefusedIsLogged(t *testing.T) {
+	for body, what := range map[string]string{
+		`{"method":"Create","kind":"user","id":"alice","do":"ban","for":"soon"}`:                 "ban user of Create",
+		`{"method":"Creat","kind":"user","id":"alice","do":"reset"}`:                             "reset user of Creat",
+		`{"method":"Create","kind":"user","id":"alice","do":"grant","permits":-1}`:               "grant user of Create",
+		`{"method":"` + strings.Repeat("a", 1000) + `","kind":"user","id":"alice","do":"reset"}`: "reset user of " + strings.Repeat("a", 186) + "…",
+		`{"do":"override","limit":"orders.Orders.Creat/user","text":"5,1s"}`:                     "override orders.Orders.Creat/user",
+	} {
+		i := newLocal(t, dashboard.WithWrites(), dashboard.WithWho(func(r *http.Request) string { return "bob" }))
+		w := i.post("change", body)
+		var line struct{ Msg, Who, What, Error string }
+		err := json.Unmarshal([]byte(i.log.String()), &line)
+		if err != nil || line.Msg != "rate limits could not be changed by hand" || line.Who != "bob" || line.What != what || len(line.Error) > 520 || !strings.HasPrefix(strings.TrimSpace(w.Body.String()), strings.TrimSuffix(line.Error, "…")) {
+			t.Errorf("%.80s is logged as %+v (%v), want bob's %q with %q", body, line, err, what, w.Body)
+		}
+		if strings.Contains(i.log.String(), "alice") {
+			t.Errorf("the log has the id:\n%s", i.log)
+		}
 	}
 }
 
