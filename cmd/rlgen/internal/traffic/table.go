@@ -65,9 +65,20 @@ func parseNumber(what string, value []byte, none int64) (int64, error) {
 }
 
 // layouts are those of times that are not numbers.
-var layouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999 -0700", "2006-01-02 15:04:05.999999999", "02/Jan/2006:15:04:05 -0700"}
+var layouts = []string{
+	time.RFC3339Nano,
+	"2006-01-02T15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999Z07:00",
+	"2006-01-02 15:04:05.999999999 -0700",
+	"2006-01-02 15:04:05.999999999",
+	"02/Jan/2006:15:04:05 -0700",
+	"2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04:05.999999999Z07",
+	"2006-01-02 15:04:05.999999999Z0700",
+	"2006-01-02 15:04:05.999999999Z07",
+}
 
-// parseTime reads a time: of RFC 3339, without a zone (UTC), or as seconds, ms, µs or ns since 1970, whichever is nearest
+// parseTime reads a time: of RFC 3339, with a zone of ISO 8601 or without one (UTC), or as seconds, ms, µs or ns since 1970, whichever is nearest
 // to our days.
 func parseTime(text string) (int64, error) {
 	if text == "" {
@@ -90,7 +101,11 @@ func parseTime(text string) (int64, error) {
 	return 0, fmt.Errorf("time %q, want one such as 2006-01-02T15:04:05.000Z, or seconds since 1970", text)
 }
 
+// parseDate reads a time in one of the layouts, T and Z in small letters too.
 func parseDate(text string) (at int64, ok bool) {
+	if len(text) > len(time.DateOnly) && text[len(time.DateOnly)] == 't' || strings.HasSuffix(text, "z") {
+		text = strings.ToUpper(text)
+	}
 	for _, layout := range layouts {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UnixMicro(), true
