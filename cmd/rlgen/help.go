@@ -254,9 +254,10 @@ Several limits are all or nothing, as on a method. -vs is what to compare with, 
 taken no notice of: each call asks, as if of one process that takes nothing ahead.
 
 A log has lines of the Common Log Format or the combined one, CSV with the names of its columns first, or an
-object of JSON in each line; - is standard input, and gzip is seen. -columns says which are
+object of JSON in each line; - is standard input, and gzip is seen. It begins with the first line that one can
+begin with, such as an object with a time, unless -format says what lines are. -columns says which are
 
-	time     RFC 3339, without a zone UTC, or seconds, ms, µs or ns since 1970
+	time     RFC 3339, the zone +0100 too or none (UTC); or seconds, ms, µs or ns since 1970
 	address  what ip counts by
 	user     what user counts by
 	method   what -match selects by: of an access log the verb and the path, GET /orders
@@ -264,17 +265,22 @@ object of JSON in each line; - is standard input, and gzip is seen. -columns say
 	cost     of the call (default 1)
 	status   of HTTP, by which charge= goes: a call fails with 400 or more
 
+user.id is the field id of the object in user, or else the one that is called user.id.
+
 Lines of an access log are of whole seconds, and count at their beginning. A line may be 10s earlier than one
-before it (-within). Lines that cannot be read are counted, and left out unless -strict; so is what stands
-behind the place up to which a file can be read, such as one of gzip that is cut off, and a file without the first
-line of a log among its first 100, which is an error where no other file has one.
+before it (-within); the calls of so long are in memory, those of a day for -within 24h. Lines that cannot be
+read are counted, and left out unless -strict; so is what stands behind the place up to which a file can be
+read, such as one of gzip that is cut off, and a file with no such first line among its first 100. Where all
+files are like that, it is an error.
 
 Without a log, traffic is made: -rate calls a second, -burst of them at once, for as long as -for, steady,
 at random (-shape poisson) or on and off, of so many -ids, of which the first call most (-zipf).
 
 What it says of a rule: the calls that it denied, and the most calls of one id in a window of the clock's,
 denied ones included, which is what the rule would have to admit to deny nobody. Of a limit: the longest
-retry after, the ids it denied most often, and the memory that it would have taken in Redis, at most.
+retry after, the ids it denied most often, and the memory that it would have taken in Redis, at most: for the
+ids of two of its longest windows, or where keys live for longer (bans, queues, a burst= beyond the count) for
+those that had one at once.
 Concurrency, locks and shadows are left out; a method with plans wants -plan. -svg writes a picture, -html a page. -json prints an object:
 
 	source      what the traffic is
