@@ -62,6 +62,25 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
+// TestForeignDoor holds that a ban which no limiter has written is an error, loud and under its own key alone, and not a server that cannot decide.
+func TestForeignDoor(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	s, p := newStore(t, client), redistest.Prefix(t)
+	for _, theirs := range []string{"banned   ", "denied 99999999999999999999999999", "theirs"} {
+		client.Set(t.Context(), "rl:ban:{"+p+"}", theirs, time.Minute)
+		req := request(p, 1, 1)
+		req.Ban, req.After = time.Minute, 2
+		for range 8 {
+			_, err := store.Take(t.Context(), s, []store.Request{req}, true)
+			if err != nil && classOf(err) != store.Misconfigured {
+				t.Errorf("Take beside a ban of %q = %v, want none, or an error of class %v", theirs, err, store.Misconfigured)
+			}
+		}
+		take(t, s, request(p+"other", 10, 1))
+	}
+	client.Del(context.Background(), "rl:ban:{"+p+"}")
+}
+
 // as returns a store whose client is a user with these permissions.
 func as(t *testing.T, server *redistest.Server, permissions string) *redisstore.Store {
 	t.Helper()

@@ -97,6 +97,8 @@ var replies = []struct {
 	{"ERR Error compiling script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
 	{"ERR Error running script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
 	{"ERR user_script", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
+	{"user_script:", anybody, meaning{store.Misconfigured, giveUp, unread}},
+	{"ERR value is not an integer", anybody, meaning{store.Misconfigured, giveUp, unread}},
 	{"ERR wrong number of arguments", anybody, meaning{store.Misconfigured, giveUp, upgrade}},
 }
 
@@ -104,6 +106,7 @@ const (
 	upgrade  = "the server refused the script: Redis 6.2 or later with EVAL and EVALSHA is needed"
 	grant    = "give the Redis user the permissions that the documentation of the package lists"
 	cluster  = "the server is a Redis Cluster: make the client with redis.NewClusterClient"
+	unread   = "the script failed, mostly of a key that holds what no limiter has written: delete that, or give one of the programs a prefix of its own"
 	identify = "give the Redis client a user name and password"
 
 	reidentify = "mend the Redis client's user name and password"

@@ -52,6 +52,8 @@ func TestInspect(t *testing.T) {
 		{reply("OOM command not allowed when used memory > 'maxmemory'."), true, store.Unavailable, giveUp},
 		{reply("MISCONF Redis is configured to save RDB snapshots"), true, store.Unavailable, giveUp},
 		{reply("WRONGTYPE Operation against a key"), true, store.Misconfigured, giveUp},
+		{reply("user_script:88: attempt to perform arithmetic on a nil value"), true, store.Misconfigured, giveUp},
+		{reply("ERR value is not an integer or out of range"), true, store.Misconfigured, giveUp},
 		{reply("NOPERM this user has no permissions"), true, store.Misconfigured, giveUp},
 		{reply("NOAUTH Authentication required."), true, store.Misconfigured, giveUp},
 		{reply("WRONGPASS invalid username-password pair"), true, store.Misconfigured, giveUp},
