@@ -268,3 +268,52 @@ func TestLimitIsRaisedForWhoWaits(t *testing.T) {
 		second.Release()
 	})
 }
+
+// roll counts who stands in its queue.
+type roll struct {
+	*lock.Memory
+	standing atomic.Int32
+}
+
+func (s *roll) Join(ctx context.Context) (lock.Waiter, error) {
+	w, err := s.Memory.Join(ctx)
+	leave := w.Close
+	s.standing.Add(1)
+	w.Close = func(c lock.Claim, met bool) {
+		leave(c, met)
+		s.standing.Add(-1)
+	}
+	return w, err
+}
+
+// TestPanicLeavesTheQueue holds that a waiter does not stay in the store's queue whose limit panics when it is asked for.
+func TestPanicLeavesTheQueue(t *testing.T) {
+	s := &roll{Memory: lock.NewMemory()}
+	sem, err := lock.NewSemaphore(s, 1, lock.WithLimit(func() int64 {
+		if s.standing.Load() > 0 {
+			panic("no limit is known")
+		}
+		return 1
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, permit, err := sem.Acquire(t.Context(), "it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Acquire returns, want the panic of its limit")
+			}
+		}()
+		sem.Acquire(t.Context(), "it")
+	}()
+	if n := s.standing.Load(); n != 0 {
+		t.Errorf("%d stand in the queue, want nobody", n)
+	}
+	if err := permit.Release(); err != nil {
+		t.Error(err)
+	}
+}

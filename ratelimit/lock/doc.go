@@ -46,12 +46,16 @@
 //
 // A release wakes the first in the queue. Should that be lost, he asks by himself when the lease before him ends, and within a second at the
 // latest. A waiter that does not ask for [WaiterLife], because its process is gone or stopped, loses its place, and keeps the others waiting for
-// no longer. A store that is away for less than WaiterLife fails nobody who waits; one that is away for longer fails all of a process together. What a crashed process held is free when its lease ends.
+// no longer. A store that is away for less than two seconds fails nobody who waits; one that is away for longer than WaiterLife fails all of a process together. What a crashed process held is free when its lease ends.
 //
 // # Semaphores
 //
 // [Semaphore] gives out permits, each with a lease of its own; what was said of holds is true of permits, but that they do not nest
 // and have no token. The leases of permits end by the store's clock, so the clocks of the instances decide nothing.
+//
+// While callers wait, permits are handed on one after the other, each by the one before, whatever the limit: about one in each round trip to the store, in all
+// instances together. Measured were 1,900 a second at 0.04 ms to Redis, 340 at 2.4 ms and 90 at 11 ms. Where more calls than that go on in a second, have none wait: those
+// that find room at once are bound by nothing of this, and those that wait may find none in time.
 //
 // # Many items
 //

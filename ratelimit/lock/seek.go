@@ -122,8 +122,10 @@ func (q *queue) queue(ctx context.Context) error {
 		return err
 	}
 	q.claim.Waiter = w.ID
+	met := false
+	defer func() { w.Close(q.claim, met) }() // what the limit is asked for may panic
 	err = q.poll(ctx, w.Woken)
-	w.Close(q.claim, err == nil && q.answer.Held)
+	met = err == nil && q.answer.Held
 	return err
 }
 

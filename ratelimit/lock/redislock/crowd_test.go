@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
@@ -408,5 +409,70 @@ func TestStoresOfOneClient(t *testing.T) {
 	}
 	if after := depth(); after > before+10 {
 		t.Errorf("a command passes %d calls after 100 stores, %d after one, want as many", after, before)
+	}
+}
+
+// TestNobodyWaitsForTheListening holds that waiters, of any name, do not wait for a connection to listen by that does not come: they give up in time, and get what is
+// free, by asking now and then. So does Close.
+func TestNobodyWaitsForTheListening(t *testing.T) {
+	server := redistest.Standalone(t)
+	never, hangs := make(chan struct{}), atomic.Bool{}
+	client := server.Client(t, func(o *redis.Options) {
+		o.MinIdleConns = 0
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if hangs.Load() {
+				select {
+				case <-never:
+				case <-ctx.Done():
+				}
+				return nil, errors.New("no connection")
+			}
+			return net.Dial(network, address)
+		}
+		o.DialTimeout = time.Hour
+	})
+	s, err := redislock.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, name := newLocker(t, s, lock.WithLease(time.Minute)), redistest.Prefix(t)
+	_, hold, err := l.Lock(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepConnections(t, client, 8)
+	hangs.Store(true)
+	if _, _, err := l.LockWithin(t.Context(), name, 200*time.Millisecond); err == nil {
+		t.Error("LockWithin of what another holds succeeds, want an error")
+	}
+	waits := make(chan error)
+	go func() {
+		waits <- redistest.Poll(func() error { // the server may be slow beyond the budget
+			_, next, err := l.Lock(t.Context(), name)
+			if err == nil {
+				next.Unlock()
+			}
+			return err
+		})
+	}()
+	hold.Unlock()
+	if err := <-waits; err != nil {
+		t.Errorf("Lock of what is free = %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	close(never)
+}
+
+// keepConnections leaves n connections in the client's pool.
+func keepConnections(t *testing.T, client *redis.Client, n int) {
+	t.Helper()
+	for range n {
+		conn := client.Conn()
+		defer conn.Close()
+		if err := conn.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -3,9 +3,11 @@ package redislock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,15 +20,23 @@ import (
 // from the first waiting on.
 type inbox struct {
 	channel string
-
-	opening sync.Mutex // held while the first waiter opens it
+	life    context.Context // until it is closed
+	end     context.CancelFunc
 
 	mu        sync.Mutex
+	opening   *opening // by the first waiter; nil before, and where that was refused
 	pubsub    *redis.PubSub
 	listening sync.WaitGroup
 	closed    bool
 	waiters   map[string]*waiter
 	joined    int64
+}
+
+// opening is how the listening begins, which may take as long as a new connection does. err is valid once done is closed.
+type opening struct {
+	began time.Time
+	done  chan struct{}
+	err   error
 }
 
 // waiter is one who waits.
@@ -37,11 +47,12 @@ type waiter struct {
 
 func (b *inbox) init(prefix string) {
 	b.channel = prefix + ":wake:" + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
+	b.life, b.end = context.WithCancel(context.Background())
 	b.waiters = map[string]*waiter{}
 }
 
-// Join returns a new waiter. The first one opens a connection of its own to Redis, which [Store.Close] closes. Where that fails,
-// waiters ask now and then.
+// Join returns a new waiter. The first one has a connection of its own to Redis opened, which [Store.Close] closes. Until it is there, for which nobody waits beyond the
+// budget, and where that fails, waiters ask now and then.
 func (s *Store) Join(ctx context.Context) (lock.Waiter, error) {
 	if err := s.inbox.open(ctx, s); err != nil {
 		return lock.Waiter{}, err
@@ -54,28 +65,57 @@ func (s *Store) Join(ctx context.Context) (lock.Waiter, error) {
 	}}, nil
 }
 
-// open listens, if nobody does yet.
+// open has somebody listen, if nobody does yet, and waits for that as long as the budget is since it began. An error says that Redis refuses it.
 func (b *inbox) open(ctx context.Context, s *Store) error {
-	b.opening.Lock()
-	defer b.opening.Unlock()
+	o, err := b.begin(s)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(s.budget - time.Since(o.began))
+	defer timer.Stop()
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return nil
+}
+
+// begin returns the opening, which it begins where nobody has.
+func (b *inbox) begin(s *Store) (*opening, error) {
 	b.mu.Lock()
-	open, closed := b.pubsub != nil, b.closed
-	b.mu.Unlock()
-	if closed {
-		return rediscall.Fail("redislock", store.Misconfigured, errors.New("the store is closed"), "close it after the last Lock")
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, rediscall.Fail("redislock", store.Misconfigured, errors.New("the store is closed"), "close it after the last Lock")
 	}
-	if open {
-		return nil
+	if b.opening == nil {
+		o := &opening{began: time.Now(), done: make(chan struct{})}
+		b.opening = o
+		b.listening.Go(func() {
+			defer close(o.done)
+			if o.err = b.listen(s); o.err != nil {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.opening = nil // the next one may
+			}
+		})
 	}
-	pubsub := s.client.Subscribe(context.WithoutCancel(ctx), b.channel)
-	if _, err := pubsub.ReceiveTimeout(ctx, s.budget); err != nil && rediscall.Refused(err) {
+	return b.opening, nil
+}
+
+// listen subscribes to the channel, and wakes who is called on it.
+func (b *inbox) listen(s *Store) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = rediscall.Fail("redislock", store.Misconfigured, fmt.Errorf("the client panics: %v", p), "mend the Redis client's hooks and dialer")
+		}
+	}()
+	pubsub := s.client.Subscribe(b.life, b.channel)
+	if _, err := pubsub.ReceiveTimeout(b.life, s.budget); err != nil && rediscall.Refused(err) {
 		pubsub.Close()
 		return rediscall.Fail("redislock", store.Misconfigured, err, "give the Redis user the permissions that the documentation of the package lists")
 	}
-	return b.listen(pubsub)
-}
-
-func (b *inbox) listen(pubsub *redis.PubSub) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -146,10 +186,11 @@ func (b *inbox) close() error {
 	pubsub := b.pubsub
 	b.closed, b.pubsub = true, nil
 	b.mu.Unlock()
-	if pubsub == nil {
-		return nil
+	b.end()
+	var err error
+	if pubsub != nil {
+		err = pubsub.Close()
 	}
-	err := pubsub.Close()
 	b.listening.Wait()
 	return err
 }
