@@ -44,6 +44,7 @@ type lease struct {
 // standing is one waiter in a queue.
 type standing struct {
 	waiter string
+	cost   int64         // that it waits for
 	until  time.Duration // unless it asks again
 }
 
@@ -93,22 +94,20 @@ func (m *Memory) Acquire(ctx context.Context, c Claim) (Answer, error) {
 		}
 		p.hold(c, now)
 		return p.held(c, now), nil
-	case p.room(c) && p.next(c.Waiter):
+	case p.room(c):
 		if c.Limit == 0 {
 			m.tokens++
 			p.token = m.tokens
 		}
 		p.leave(c.Waiter)
 		p.hold(c, now)
-		m.wake(p)
+		m.wake(p, c)
 		return p.held(c, now), nil
 	}
 	if c.Waiter != "" {
-		p.stand(c.Waiter, now)
-		if !p.next(c.Waiter) { // it knows itself that it asks
-			m.wake(p)
-		}
+		p.stand(c, now)
 	}
+	m.wake(p, c)
 	return Answer{Left: p.left(now), First: c.Waiter != "" && p.next(c.Waiter)}, nil
 }
 
@@ -140,7 +139,7 @@ func (m *Memory) Release(_ context.Context, c Claim) (bool, error) {
 	held := p.has(c.ID)
 	delete(p.leases, c.ID)
 	p.leave(c.Waiter)
-	m.wake(p)
+	m.wake(p, c)
 	return held, nil
 }
 
@@ -196,13 +195,23 @@ func (m *Memory) tidy(c Claim, p *place) {
 	}
 }
 
-// wake wakes the first of the queue, who then sees for himself whether there is room.
-func (m *Memory) wake(p *place) {
-	if len(p.queue) == 0 {
-		return
+// wake wakes those of the queue for whom there is room as c's caller has it, and in any case the first, whose limit may be another: each then sees for
+// himself. Who asks for c knows already.
+func (m *Memory) wake(p *place, c Claim) {
+	sum := p.used()
+	for i, s := range p.queue {
+		if sum += s.cost; i > 0 && sum > max(1, c.Limit) {
+			return
+		}
+		if s.waiter != c.Waiter {
+			m.tell(s.waiter)
+		}
 	}
+}
+
+func (m *Memory) tell(waiter string) {
 	select {
-	case m.waiters[p.queue[0].waiter] <- struct{}{}:
+	case m.waiters[waiter] <- struct{}{}:
 	default:
 	}
 }
@@ -220,16 +229,35 @@ func (p *place) empty() bool { return len(p.leases) == 0 && len(p.queue) == 0 }
 
 func (p *place) has(id string) bool { _, ok := p.leases[id]; return ok }
 
-// room says whether c can be met, but for those who wait.
+// room says whether c can be met, and those who wait before it, too.
 func (p *place) room(c Claim) bool {
-	if c.Limit == 0 {
-		return len(p.leases) == 0
+	sum := p.used() + c.units()
+	for _, s := range p.queue {
+		if s.waiter == c.Waiter {
+			break
+		}
+		sum += s.cost
 	}
-	sum := c.Cost
+	return sum <= max(1, c.Limit)
+}
+
+// used is what is held of a semaphore's limit, or of a lock's, which is 1.
+func (p *place) used() int64 {
+	var sum int64
 	for _, l := range p.leases {
-		sum += l.cost
+		if sum += l.cost; l.cost == 0 {
+			return 1
+		}
 	}
-	return sum <= c.Limit
+	return sum
+}
+
+// units are what c takes of its limit, of which a lock has 1.
+func (c *Claim) units() int64 {
+	if c.Limit == 0 {
+		return 1
+	}
+	return c.Cost
 }
 
 // hold makes c held until its lease ends, counted from now. A lock has one end for all of its holds.
@@ -264,11 +292,11 @@ func (p *place) next(waiter string) bool {
 	return len(p.queue) == 0 || p.queue[0].waiter == waiter
 }
 
-// stand keeps waiter's place in the queue, or gives it the last one.
-func (p *place) stand(waiter string, now time.Duration) {
-	at := slices.IndexFunc(p.queue, func(s standing) bool { return s.waiter == waiter })
+// stand keeps the place in the queue of c's waiter, or gives it the last one.
+func (p *place) stand(c Claim, now time.Duration) {
+	at := slices.IndexFunc(p.queue, func(s standing) bool { return s.waiter == c.Waiter })
 	if at < 0 {
-		p.queue = append(p.queue, standing{waiter: waiter})
+		p.queue = append(p.queue, standing{waiter: c.Waiter, cost: c.units()})
 		at = len(p.queue) - 1
 	}
 	p.queue[at].until = now + WaiterLife

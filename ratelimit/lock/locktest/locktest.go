@@ -40,7 +40,9 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"LowerLimit":     testLowerLimit,
 		"Permits":        testPermits,
 		"LargeCostFirst": testLargeCostFirst,
-		"RoomForTwo":     testRoomForTwo,
+		"RoomForMany":    testRoomForMany,
+		"RoomInOrder":    testRoomInOrder,
+		"RoomOfLeavers":  testRoomOfLeavers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -38,12 +38,13 @@ type model struct {
 	last      int64
 	joined    map[string]lock.Waiter // by the ID of the hold that they wait for
 	queue     []string               // IDs of waiters
+	wants     map[string]int64       // costs that they wait for
 	begun     time.Time              // by the clock of the machine, by which waiters drop out
 }
 
 func newModel(semaphore bool) *model {
 	return &model{semaphore: semaphore, ends: map[string]time.Duration{}, costs: map[string]int64{}, tokens: map[string]int64{},
-		joined: map[string]lock.Waiter{}, begun: time.Now()}
+		wants: map[string]int64{}, joined: map[string]lock.Waiter{}, begun: time.Now()}
 }
 
 // waiter is the ID of who waits for a hold.
@@ -153,6 +154,7 @@ func (m *model) acquire(rt *rapid.T, b *Bench, c lock.Claim) {
 func (m *model) stand(rt *rapid.T, got lock.Answer, c lock.Claim) {
 	if c.Waiter != "" && !slices.Contains(m.queue, c.Waiter) {
 		m.queue = append(m.queue, c.Waiter)
+		m.wants[c.Waiter] = c.Cost
 	}
 	if want := c.Waiter != "" && m.first(c.Waiter); got.First != want {
 		rt.Fatalf("Acquire(%+v) = %+v, want first %v of %v", c, got, want, m.queue)
@@ -171,7 +173,13 @@ func (m *model) meets(c lock.Claim) bool {
 		for id := range m.ends {
 			sum += int64(id[0]-'a') + 1
 		}
-		return sum <= c.Limit && m.first(c.Waiter)
+		for _, before := range m.queue {
+			if before == c.Waiter {
+				break
+			}
+			sum += m.wants[before]
+		}
+		return sum <= c.Limit
 	case c.Outer != "":
 		return m.has(c.Outer)
 	}

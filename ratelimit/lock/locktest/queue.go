@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,28 +111,192 @@ func testGivingUp(t *testing.T, b *Bench) {
 	hold.Unlock()
 }
 
-// testRoomForTwo holds that where a release makes room for two who wait, both are woken.
-func testRoomForTwo(t *testing.T, b *Bench) {
-	for i := range 3 { // who is stopped for longer than [lock.WaiterLife] loses his place
-		c := lock.Claim{Name: fmt.Sprint(b.Prefix, "room", i), ID: "holder:0", Lease: unit, Limit: 3, Cost: 3}
-		mustAcquire(t, b, c, true)
-		small := c
-		small.Cost = 1
-		waiters := stand(t, b, small, 2)
-		mustRelease(t, b, c)
-		woken := true
-		for i, w := range waiters {
-			small.ID, small.Waiter = fmt.Sprintf("waiter%d:0", i), w.ID
-			woken = woken && comes(w.Woken)
-			_, err := b.Store.Acquire(ctx, small)
-			w.Close(small, err == nil)
-			defer b.Store.Release(ctx, small)
-		}
-		if woken {
+// thrice runs test up to three times, each for a name of its own, until it succeeds: who is stopped for longer than [lock.WaiterLife] loses his place.
+func thrice(t *testing.T, b *Bench, test func(name string) error) {
+	t.Helper()
+	var err error
+	for i := range 3 {
+		if err = test(fmt.Sprint(b.Prefix, i)); err == nil {
 			return
 		}
+		t.Log(err)
 	}
-	t.Error("the second of two for whom there is room was not woken, at each of three times")
+	t.Error("at each of three times: ", err)
+}
+
+// standing is who waits for a claim.
+type standing struct {
+	lock.Waiter
+	claim lock.Claim
+}
+
+// standFor makes one wait for c for each of costs, one after the other.
+func standFor(t *testing.T, b *Bench, c lock.Claim, costs ...int64) []standing {
+	t.Helper()
+	all := make([]standing, len(costs))
+	for i, cost := range costs {
+		w, err := b.Store.Join(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ID, c.Cost, c.Waiter = fmt.Sprintf("waiter%d:0", i), cost, w.ID
+		mustAcquire(t, b, c, false)
+		all[i] = standing{w, c}
+	}
+	return all
+}
+
+// asks asks for who waits, and says whether that was met.
+func (s standing) asks(t *testing.T, b *Bench) bool {
+	t.Helper()
+	a, err := b.Store.Acquire(ctx, s.claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Held
+}
+
+// testRoomForMany holds that where a release makes room for many who wait, all of these are woken by it and by nothing else, nobody behind them is, and each is met in whatever
+// order they ask.
+func testRoomForMany(t *testing.T, b *Bench) {
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name, ID: "holder:0", Lease: unit, Limit: 12, Cost: 12}
+		mustAcquire(t, b, c, true)
+		waiters := standFor(t, b, c, 1, 2, 1, 3, 1, 1, 3, 1, 1)
+		room := waiters[:7]
+		for _, w := range waiters {
+			defer w.Close(w.claim, false)
+		}
+		mustRelease(t, b, c)
+		for i, w := range room {
+			if !comes(w.Woken) {
+				return fmt.Errorf("number %d of %d for whom there is room is not woken", i, len(room))
+			}
+		}
+		if waiters[8].asks(t, b) {
+			return errors.New("one for whom there is no room is met")
+		}
+		for i, w := range slices.Backward(room) {
+			if !w.asks(t, b) {
+				return fmt.Errorf("number %d of %d for whom there is room is not met", i, len(room))
+			}
+		}
+		if waiters[7].asks(t, b) || len(waiters[8].Woken) > 0 {
+			return errors.New("one for whom there is no room is met, or woken")
+		}
+		return nil
+	})
+}
+
+// testRoomInOrder holds that nobody, whether he waits or not, is let into room that one before him waits for: not where that is too little for him as yet, nor where he was
+// told and has not asked.
+func testRoomInOrder(t *testing.T, b *Bench) {
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name, ID: "holder:0", Lease: unit, Limit: 10, Cost: 6}
+		mustAcquire(t, b, c, true)
+		rest := c
+		rest.ID, rest.Cost = "rest:0", 4
+		mustAcquire(t, b, rest, true)
+		waiters := standFor(t, b, c, 2, 5, 1)
+		for _, w := range waiters {
+			defer w.Close(w.claim, false)
+		}
+		mustRelease(t, b, rest)
+		stranger := c
+		stranger.ID, stranger.Cost = "stranger:0", 1
+		mustAcquire(t, b, stranger, false)
+		switch {
+		case waiters[2].asks(t, b):
+			return errors.New("the third of three is met, want room kept for the second")
+		case waiters[1].asks(t, b):
+			return errors.New("the second of three is met, for whom there is no room")
+		case !waiters[0].asks(t, b):
+			return errors.New("the first of three is not met")
+		}
+		mustRelease(t, b, c) // there is room for both, and for one more
+		for _, w := range waiters[1:] {
+			if !comes(w.Woken) {
+				return errors.New("one of two for whom there is room is not woken")
+			}
+		}
+		stranger.Cost = 3
+		mustAcquire(t, b, stranger, false)
+		stranger.Cost = 2
+		mustAcquire(t, b, stranger, true)
+		if !waiters[2].asks(t, b) || !waiters[1].asks(t, b) {
+			return errors.New("one of two for whom there is room is not met")
+		}
+		return nil
+	})
+}
+
+// testRoomOfLeavers holds that those are woken for whom there is room once one before them leaves the queue, once a lease ends, and once the limit is raised for one
+// before them.
+func testRoomOfLeavers(t *testing.T, b *Bench) {
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "leaves", ID: "holder:0", Lease: unit, Limit: 3, Cost: 1}
+		mustAcquire(t, b, c, true)
+		waiters := standFor(t, b, c, 3, 1, 1, 1)
+		for _, w := range waiters[1:] {
+			defer w.Close(w.claim, false)
+		}
+		waiters[0].Close(waiters[0].claim, false)
+		if !comes(waiters[1].Woken) || !comes(waiters[2].Woken) || len(waiters[3].Woken) > 0 {
+			return errors.New("not the two for whom there is room are woken once one before them leaves")
+		}
+		if !waiters[2].asks(t, b) || !waiters[1].asks(t, b) || waiters[3].asks(t, b) {
+			return errors.New("not the two for whom there is room are met")
+		}
+		return nil
+	})
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "vanishes", ID: "holder:0", Lease: unit, Limit: 4, Cost: 2}
+		mustAcquire(t, b, c, true)
+		dead := standFor(t, b, c, 3)[0]
+		defer dead.Close(dead.claim, false)
+		b.Pass(t, c.Name, lock.WaiterLife*2/3)
+		waiters := standFor(t, b, c, 1, 1, 1)
+		for _, w := range waiters {
+			defer w.Close(w.claim, false)
+		}
+		b.Pass(t, c.Name, lock.WaiterLife*2/3)
+		c.ID, c.Cost = "stranger:0", 1
+		mustAcquire(t, b, c, false)
+		if !comes(waiters[0].Woken) || !comes(waiters[1].Woken) || len(waiters[2].Woken) > 0 {
+			return errors.New("not the two for whom there is room are woken once one before them has not asked for long")
+		}
+		return nil
+	})
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "ends", ID: "holder:0", Lease: unit, Limit: 3, Cost: 3}
+		mustAcquire(t, b, c, true)
+		b.Pass(t, c.Name, unit-lock.WaiterLife/2)
+		waiters := standFor(t, b, c, 1, 1, 1, 1)
+		for _, w := range waiters {
+			defer w.Close(w.claim, false)
+		}
+		b.Pass(t, c.Name, lock.WaiterLife*2/3)
+		if !waiters[0].asks(t, b) || !comes(waiters[1].Woken) || !comes(waiters[2].Woken) || len(waiters[3].Woken) > 0 {
+			return errors.New("not the first three are met or woken once the lease before them has ended")
+		}
+		return nil
+	})
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "raised", ID: "holder:0", Lease: unit, Limit: 3, Cost: 3}
+		mustAcquire(t, b, c, true)
+		waiters := standFor(t, b, c, 1, 1, 1)
+		for i := range waiters {
+			defer waiters[i].Close(waiters[i].claim, false)
+			waiters[i].claim.Limit = 5
+		}
+		if !waiters[0].asks(t, b) || !comes(waiters[1].Woken) {
+			return errors.New("the first of two is not met, or the second not woken, once the limit is raised")
+		}
+		if !waiters[1].asks(t, b) || waiters[2].asks(t, b) {
+			return errors.New("not the two for whom there is room are met")
+		}
+		return nil
+	})
 }
 
 // comes reports whether a waking comes soon.

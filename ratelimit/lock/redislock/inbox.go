@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,7 +126,8 @@ func (b *inbox) listen(s *Store) (err error) {
 	messages := pubsub.Channel()
 	b.listening.Go(func() {
 		for m := range messages {
-			b.wake(m.Payload)
+			id, _, _ := strings.Cut(m.Payload, "/")
+			b.wake(id)
 		}
 	})
 	return nil

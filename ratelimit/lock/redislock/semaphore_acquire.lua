@@ -7,7 +7,7 @@
 --       2 cost     units, 1 to 1,000
 --       3 limit    units that may be held at once, as this caller has it
 --       4 lease    ms
---       5 waiter   who stands in the queue for it, '' for nobody
+--       5 waiter   who stands in the queue for it, '' for nobody. It is met where there is room for it and for all who stand before it, of whom who is nobody is behind all
 --
 -- returns status  0 not held: there is no room, or others wait; 1 held
 --         left    ms of the lease, or until the next one of those that are held ends; 0 is unknown
@@ -46,29 +46,42 @@ if mine and mine > now then
   return {1, math.floor((ends - now) / 1000), 0}
 end
 
-local first = redis.call('EXISTS', KEYS[2]) == 1 and queue.first(now)
 local used = redis.call('ZCOUNT', KEYS[1], '(' .. integer(now), '+inf')
-if used + cost <= limit and (not first or first == waiter) then
+local free = limit - used
+local list, dropped = {}, 0
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  list, dropped = queue.waiting(now, math.max(free, 1))
+end
+local before, stands = 0, false -- what those want who wait before it
+for i = 1, #list do
+  if list[i] == waiter then
+    stands = true
+    break
+  end
+  before = before + queue.cost(list[i])
+end
+
+local met = before + cost <= free
+if met then
   keep(ends)
-  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', integer(now))
-  if first then
+elseif waiter ~= '' then
+  queue.stand(waiter, now)
+end
+if met or waiter ~= '' then
+  local ended = redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', integer(now))
+  queue.wake_fitting(list, free, ended + dropped, waiter)
+else
+  queue.wake_fitting(list, free, dropped, waiter)
+end
+if met then
+  if stands then
     queue.leave(waiter)
-    if used + cost < limit then
-      queue.wake(queue.first(now))
-    end
   end
   return {1, lease, 0}
-end
-if waiter ~= '' then
-  queue.stand(waiter, now)
-  first = first or waiter
-end
-if used < limit and first ~= waiter then
-  queue.wake(first)
 end
 local left = 0
 local next = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if next[2] then
   left = math.ceil((tonumber(next[2]) - now) / 1000)
 end
-return {0, left, first == waiter and 1 or 0}
+return {0, left, waiter ~= '' and (list[1] or waiter) == waiter and 1 or 0}

@@ -1,10 +1,13 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,7 +153,7 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place redisc
 	var words []any
 	switch {
 	case c.Limit > 0:
-		words = []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), c.Waiter}
+		words = []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), waiterOf(c)}
 	case c.Outer != "":
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter, c.Outer}
 	case c.Waiter != "":
@@ -291,14 +294,25 @@ func (s *Store) conclude(ctx context.Context, c lock.Claim, f *flight) (int64, e
 func (s *Store) releaseWords(c lock.Claim, more ...lock.Claim) []any {
 	k := s.keys(c)
 	words := []any{nil, nil, 2, k.held, k.queue}
-	for _, c := range append([]lock.Claim{c}, more...) {
-		if c.Limit > 0 {
-			words = append(words, c.ID, c.Cost, c.Waiter)
-		} else {
-			words = append(words, c.ID, c.Waiter)
+	all := append([]lock.Claim{c}, more...)
+	if c.Limit > 0 {
+		words = append(words, slices.MaxFunc(all, func(a, b lock.Claim) int { return cmp.Compare(a.Limit, b.Limit) }).Limit)
+	}
+	for _, c := range all {
+		if words = append(words, c.ID); c.Limit > 0 {
+			words = append(words, c.Cost)
 		}
+		words = append(words, waiterOf(c))
 	}
 	return words
+}
+
+// waiterOf is how c's waiter is named in its queue.
+func waiterOf(c lock.Claim) string {
+	if c.Limit == 0 || c.Waiter == "" {
+		return c.Waiter
+	}
+	return c.Waiter + "/" + strconv.FormatInt(c.Cost, 10)
 }
 
 // open says whether an error leaves open what became of a claim.
