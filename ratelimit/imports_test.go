@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"rules/overridefile":               {"rules", "go.yaml.in/yaml/v4"},
 	"gen":                              {"rules", "golang.org/x/tools"},
 	"cmd/rlgen":                        {"gen", "rules", "rules/overridefile", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation", "cmd/rlgen/internal/report", "cmd/rlgen/internal/live", "ratelimit", "ratelimit/store", "github.com/rogpeppe/go-internal/diff"},
-	"cmd/rlgen/internal/traffic":       {},
+	"cmd/rlgen/internal/traffic":       {"rules"},
 	"cmd/rlgen/internal/live":          {"rules", "rules/overridefile", "ratelimit", "ratelimit/lock/redislock", "ratelimit/override/redisoverride", "ratelimit/redisstore", "ratelimit/redisurl", "github.com/redis/go-redis/v9"},
 	"cmd/rlgen/internal/simulation":    {"rules", "ratelimit/store", "ratelimit/memstore", "cmd/rlgen/internal/traffic"},
 	"cmd/rlgen/internal/report":        {"rules", "cmd/rlgen/internal/traffic", "cmd/rlgen/internal/simulation"},

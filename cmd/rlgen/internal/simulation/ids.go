@@ -8,10 +8,8 @@ import (
 
 // known is what a simulation keeps of a name of the traffic.
 type known struct {
-	ones    []one         // of each limit of each run, by [Limit.index]; nil where the name is no id of any
-	address *traffic.Name // what the name counts by as an address, nil if it is none
-	parsed  bool          // it is known whether it is an address
-	first   [1]one        // the memory of ones, where there is no more than one limit
+	ones  []one  // of each limit of each run that counts by such names, by [Limit.index]
+	first [1]one // the memory of ones, where there is no more than one limit
 }
 
 // one is what a limit knows of an id.
@@ -26,51 +24,26 @@ type one struct {
 // window is how many calls there were in the newest one of a rule.
 type window struct{ at, calls int64 }
 
-// knownOf returns what is known of a name.
-func knownOf(n *traffic.Name) *known {
-	if k, ok := n.Own.(*known); ok {
-		return k
-	}
-	k := new(known)
-	n.Own = k
-	return k
-}
-
 // idOf returns what a limit of a kind counts a call by, nil if there is nothing.
 func (s *Simulation) idOf(k rules.Kind, call *traffic.Call) *traffic.Name {
 	switch k {
 	case rules.Global:
 		return &s.all
 	case rules.IP:
-		return s.address(call)
+		return call.Addr
 	case rules.User:
 		return call.User
 	}
 	return call.Key
 }
 
-// address returns what the address of a call counts by. Many an address of IPv6 counts by one network.
-func (s *Simulation) address(call *traffic.Call) *traffic.Name {
-	if call.Addr == nil {
-		return nil
-	}
-	k := knownOf(call.Addr)
-	if !k.parsed || k.address != nil && k.address.Gone {
-		k.parsed, k.address = true, s.network(call)
-	}
-	return k.address
-}
-
-func (s *Simulation) network(call *traffic.Call) *traffic.Name {
-	id := rules.ParseAddressID(call.Addr.Text, rules.DefaultIPv6Prefix)
-	return s.networks.Of([]byte(id), call.At, call.At)
-}
-
 // one returns what limit l knows of an id that calls at a time.
 func (s *Simulation) one(l *Limit, id *traffic.Name, now int64) *one {
-	k := knownOf(id)
-	if k.ones == nil {
-		k.ones = within(k.first[:0], s.limits)
+	k, ok := id.Own.(*known)
+	if !ok {
+		k = new(known)
+		k.ones = within(k.first[:0], s.limits[l.Kind])
+		id.Own = k
 	}
 	who := &k.ones[l.index]
 	if who.windows == nil {

@@ -49,7 +49,7 @@ type Limit struct {
 	living living
 	// outlives says that its keys may live for longer than ids counts, so that living does.
 	outlives bool
-	index    int           // among the limits of all runs
+	index    int           // among the limits of its kind of all runs
 	request  store.Request // of a call that costs 1
 }
 
@@ -69,8 +69,8 @@ func (s *Simulation) newRun(c Candidate) (*Run, error) {
 	r := &Run{Candidate: c, sim: s}
 	for i := range c.Policy.Limits {
 		own := &c.Policy.Limits[i]
-		l := &Limit{Limit: own, index: s.limits, outlives: outlives(own), request: store.NewRequest(own, own.Bucket, 1)}
-		s.limits++
+		l := &Limit{Limit: own, index: s.limits[own.Kind], outlives: outlives(own), request: store.NewRequest(own, own.Bucket, 1)}
+		s.limits[own.Kind]++
 		for _, rule := range own.Rules {
 			l.Rules = append(l.Rules, Rule{Rule: rule, capacity: own.Capacity(rule)})
 			l.ids.window = max(l.ids.window, rule.Window.Microseconds())

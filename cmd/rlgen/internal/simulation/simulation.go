@@ -23,10 +23,9 @@ type Simulation struct {
 	// Bins has the course of the calls.
 	Bins Bins
 
-	ahead    fetcher
-	limits   int           // of all runs
-	all      traffic.Name  // who everybody is to a limit of all callers
-	networks traffic.Names // that addresses count by
+	ahead  fetcher
+	limits [rules.Lock + 1]int // of all runs, by their kinds
+	all    traffic.Name        // who everybody is to a limit of all callers
 }
 
 // New returns a simulation of candidates, which have decided nothing yet.

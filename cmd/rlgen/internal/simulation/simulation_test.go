@@ -36,8 +36,8 @@ func (c calls) source() traffic.Source { return &written{calls: c} }
 // written gives calls, whose names it forgets as early as it may.
 type written struct {
 	calls
-	names   traffic.Names
-	decided int64
+	addrs, users traffic.Names
+	decided      int64
 }
 
 func (w *written) Decided(at int64) { w.decided = at }
@@ -48,8 +48,10 @@ func (w *written) Next(c *traffic.Call) error {
 	}
 	next := w.calls[0]
 	w.calls = w.calls[1:]
-	name := func(text string) *traffic.Name { return w.names.Of([]byte(text), next.At, w.decided) }
-	*c = traffic.Call{At: next.At, Addr: name(next.Addr), User: name(next.User), Cost: next.Cost, Status: next.Status}
+	addr, user := traffic.AddressID([]byte(next.Addr)), []byte(next.User)
+	*c = traffic.Call{
+		At: next.At, Addr: w.addrs.Of(addr, next.At, w.decided), User: w.users.Of(user, next.At, w.decided), Cost: next.Cost, Status: next.Status,
+	}
 	return nil
 }
 
@@ -253,6 +255,43 @@ func tallied(run *simulation.Run) tally {
 		out.Limits = append(out.Limits, one)
 	}
 	return out
+}
+
+// TestOneText holds that users, addresses and keys of one text are different ids, in a log too, and that limits of several kinds and runs know each their own.
+func TestOneText(t *testing.T) {
+	text := "time,address,user,key\n"
+	for range 3 {
+		text += "1,10.0.0.1,10.0.0.1,10.0.0.1\n1,::ffff:10.0.0.1,b,b\n"
+	}
+	var candidates []simulation.Candidate
+	for _, directives := range [][]string{{"user 2,1s", "ip 5,1s", "user 9,2s"}, {"key 1,1s by=x", "ip 2,1s"}} {
+		c, err := simulation.Parse(fmt.Sprint(directives), "", directives...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		candidates = append(candidates, c)
+	}
+	s, err := simulation.New(candidates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := traffic.Log{}.Read(traffic.File{Name: "log", Reader: strings.NewReader(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(source, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.Runs[0].Allowed != 4 || s.Runs[1].Allowed != 2 {
+		t.Errorf("%d and %d are allowed, want 4 (two of each user) and 2 (one of each key)", s.Runs[0].Allowed, s.Runs[1].Allowed)
+	}
+	for i, want := range [][]int{{2, 1, 2}, {2, 1}} {
+		for j, l := range s.Runs[i].Limits {
+			if l.MostIDs() != want[j] {
+				t.Errorf("%v has %d ids, want %d", l.Limit, l.MostIDs(), want[j])
+			}
+		}
+	}
 }
 
 // TestCourse holds that bins of any width have all the calls, whatever time they span.

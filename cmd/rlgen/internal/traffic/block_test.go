@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/rlgen/rlgen/rules"
 )
 
 // Calls of more lines than a block has are all there, each with its names, and what stands between them is too.
@@ -68,6 +70,61 @@ func TestBlockThatEnds(t *testing.T) {
 			return
 		}
 		users += c.User.Text
+	}
+}
+
+// addresses by what they count by.
+var addresses = map[string]string{
+	"10.0.0.1": "10.0.0.1", "0.0.0.0": "0.0.0.0", "255.255.255.255": "255.255.255.255", "::ffff:10.0.0.1": "10.0.0.1", "::FFFF:a00:1": "10.0.0.1",
+	"10.0.0.1:80": "10.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1", "2001:db8::1": "2001:db8::", "2001:DB8::2": "2001:db8::", "2001:db8:0:0:1::": "2001:db8::",
+	"[2001:db8::1]": "2001:db8::", "[2001:db8::1%eth0]:443": "2001:db8::", "fe80::1%eth0": "fe80::", "2001:db8:0:1::1": "2001:db8:0:1::",
+	"": "", "unix:": "", "10.0.0": "", "10.0.0.1.": "", ".10.0.0.1": "", "10.0.0.0.1": "", "10..0.1": "", "10.0.0.01": "", "10.0.0.256": "", "10.0.0.1000000000000000000000": "",
+	"10.0.0.00": "", "10.0.0.1x": "", "10.0.0.:": "", "10.0.0./": "", "localhost": "",
+}
+
+// Addresses in all their forms, and those of one network, count as one; what is no address counts as none.
+func TestAddressID(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("time,address\n")
+	var want []string
+	for from, to := range addresses {
+		if got := string(AddressID([]byte(from))); got != to {
+			t.Errorf("AddressID(%q) = %q, want %q", from, got, to)
+		}
+		fmt.Fprintf(&text, "1,%s\n", from)
+		want = append(want, to)
+	}
+	r := reader(t, Log{}, text.String())
+	names := map[string]*Name{}
+	for _, id := range want {
+		var c Call
+		if err := r.Next(&c); err != nil {
+			t.Fatal(err)
+		}
+		if first, ok := names[id]; c.Addr.String() != id || ok && c.Addr != first {
+			t.Errorf("a call has the address %v at %p, want %q at %p as others have it", c.Addr, c.Addr, id, first)
+		}
+		names[id] = c.Addr
+	}
+}
+
+func FuzzAddressID(f *testing.F) {
+	for text := range addresses {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, want := string(AddressID([]byte(text))), rules.ParseAddressID(text, rules.DefaultIPv6Prefix); got != want {
+			t.Errorf("AddressID(%q) = %q, want %q", text, got, want)
+		}
+	})
+}
+
+// A text that is an address, a user and a key has three names.
+func TestNamesOfColumns(t *testing.T) {
+	r := reader(t, Log{}, "time,address,user,key\n1,10.0.0.1,10.0.0.1,10.0.0.1\n")
+	var c Call
+	if err := r.Next(&c); err != nil || c.Addr == c.User || c.User == c.Key || c.Key == c.Addr {
+		t.Errorf("names at %p, %p and %p, error %v, want three", c.Addr, c.User, c.Key, err)
 	}
 }
 

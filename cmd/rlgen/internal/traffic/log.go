@@ -87,7 +87,7 @@ type Reader struct {
 	nothing error  // why there is nothing to read in a file
 	one     record // of the line
 	wants   wants
-	names   Names
+	names   [identities]Names
 	block   block
 	decided int64 // the time up to which calls have been
 	latest  int64

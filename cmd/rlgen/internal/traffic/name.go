@@ -14,8 +14,6 @@ type Name struct {
 	Until int64
 	// Own is for who takes the calls.
 	Own any
-	// Gone says that calls of the text have another Name from now on.
-	Gone bool
 }
 
 // String is the text, empty of nobody.
@@ -112,11 +110,7 @@ func (t *Names) slot(hash uint64, text []byte) *slot {
 func (t *Names) forget(before int64) {
 	left := t.slots[:0]
 	for _, s := range t.slots {
-		switch {
-		case s.name == nil:
-		case s.name.Until < before:
-			s.name.Gone = true
-		default:
+		if s.name != nil && s.name.Until >= before {
 			left = append(left, s)
 		}
 	}
@@ -166,7 +160,7 @@ func (t *numbered) forget(before int64) {
 		switch {
 		case n == nil:
 		case n.Until < before:
-			n.Gone, t.names[i] = true, nil
+			t.names[i] = nil
 		default:
 			t.used++
 		}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Call is one call of traffic. What a log does not say of it is nil.
+// Call is one call of traffic. What a log does not say of it is nil. Names of addresses, users and keys are none of one another's, whatever their texts.
 type Call struct {
 	At     int64 // µs since 1970, UTC
-	Addr   *Name
+	Addr   *Name // what the address counts by, many of one network of IPv6 by the same: see [AddressID]
 	User   *Name
 	Key    *Name
 	Cost   int64 // 1 where nothing else is said
