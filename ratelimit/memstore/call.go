@@ -71,10 +71,13 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 // find looks up what the keys hold now.
 func (c call) find(now int64) {
 	for i := range c {
-		p := &c[i]
-		if e := p.shard.get(p.hash, p.req.Key); e != nil && e.expires > now && e.steps == p.steps {
-			p.entry = e
-		}
+		c[i].find(now)
+	}
+}
+
+func (p *place) find(now int64) {
+	if e := p.shard.get(p.hash, p.req.Key); e != nil && e.expires > now && e.steps == p.steps {
+		p.entry = e
 	}
 }
 
@@ -186,13 +189,17 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 				continue
 			}
 			a.at, a.note = receipt.Charges[i].At, receipt.Charges[i].Note
-			if req.Ban > 0 && req.Cost > 0 {
-				p.shard.doors[req.Key].forgive(now, a.at, req)
-			}
 		}
-		if e := p.held(); e != nil && req.Cost > 0 {
-			e.giveBack(now, req, a)
+		if req.Cost > 0 {
+			p.giveBack(now, a)
 		}
+	}
+}
+
+// discharge takes back what a has charged.
+func (p *place) discharge(now int64, a admission) {
+	if e := p.held(); e != nil {
+		e.giveBack(now, p.req, a)
 	}
 }
 

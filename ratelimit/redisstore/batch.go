@@ -226,13 +226,13 @@ func (l limit) join(i int, limits []limit, numbers []int) ([]limit, []int) {
 	return limits, append(numbers, at+1)
 }
 
-// limit is that of request i. Of a sliding log what is given back is said by the numbers of the first permit and of the one behind the last. What a sliding log gets back needs its rules only to be described.
+// limit is that of request i. Of a sliding log what is given back is said by the numbers of the first permit and of the one behind the last. What a sliding log gets back needs its rules only to be described, and for its door.
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
 	l := limit{place: place(req), option: option(req), ahead: req.Ahead.Microseconds(), rules: req.Rules}
 	if d.op == giveBack && remembers(req) {
 		l.option = d.first
-		if !d.detail {
+		if !d.detail && !d.hasDoor(i) {
 			l.rules = nil
 		}
 	}

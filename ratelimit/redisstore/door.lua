@@ -4,21 +4,28 @@
 --   rule    count: denials that close it; window: µs in which they are
 --
 -- The string at its key is one of
---   denied <at> …  when the limit has denied, in the order of the denials: µs of the server's clock
---   banned <ends> <at> …  until when it is closed, and the denials that have closed it; none where that was asked for
+--   denied <denial> …  those that the limit has denied, in the order of their coming
+--   banned <ends> <denial> …  until when it is closed, µs of the server's clock, and the denials that have closed it; none where that was asked for
 --
--- It has nothing that remains, and is reset once it is open. A take that is given back while what it has charged counts has kept the permits from all who were
--- denied since: those denials are forgotten. The door opens once fewer are left than close it; of those whom the closed door has denied since, the same holds.
+--   denial  <at>/<window>/<window>…: when, µs of the server's clock, and by which of the limit's rules; <at> alone where all have denied
+--
+-- It has nothing that remains, and is reset once it is open. A take that is given back has kept its permits from those who were denied since: the first of
+-- them are forgotten, and of those by a rule no more than the permits that it gains. The door opens once fewer are left than close it.
 --
 -- Where the clock was set back, denials of later times count too, and a closed door stays closed for longer. Denials by a closed
 -- door, and of what can never be allowed, are not counted.
 
 local SLACK_AFTER_DOOR = 1000 -- ms that a key outlives what it says
 
+-- when returns the time of a denial.
+local function when(denial)
+  return string.match(denial, '%d+') + 0
+end
+
 -- load reads the string. Another program's is refused, as the server refuses a key of another type.
 local function load(limit)
   local text = redis.call('GET', limit.key) or ''
-  local kind, times = string.match(text, '^(%a+)([ %d]+)$')
+  local kind, times = string.match(text, '^(%a+)([ %d/]+)$')
   limit.closed, limit.denials = 0, {}
   local since = now - limit.window
   if kind == 'banned' then
@@ -31,9 +38,9 @@ local function load(limit)
     end
     return
   end
-  for at in string.gmatch(times, '%d+') do
-    if at + 0 > since then
-      limit.denials[#limit.denials + 1] = at
+  for denial in string.gmatch(times, '[%d/]+') do
+    if when(denial) > since then
+      limit.denials[#limit.denials + 1] = denial
     end
   end
 end
@@ -57,7 +64,7 @@ local function settle() end
 local function last(limit)
   local at = 0
   for i = 1, #limit.denials do
-    at = math.max(at, limit.denials[i] + 0)
+    at = math.max(at, when(limit.denials[i]))
   end
   return at
 end
@@ -73,18 +80,22 @@ local function close(limit, time)
 end
 
 -- refuse counts a denial by the limit before.
-local function refuse(limit, other)
-  local denies = false
-  for i = 1, #other.rules do
-    if other.rules[i].retry < 0 then
+local function refuse(limit, before)
+  local by, all, none = '', true, true
+  for i = 1, #before.rules do
+    local rule = before.rules[i]
+    if rule.retry < 0 then
       return
+    elseif rule.retry > 0 then
+      by, none = by .. '/' .. rule.tag, false
+    else
+      all = false
     end
-    denies = denies or other.rules[i].retry > 0
   end
-  if not denies or limit.cost == 0 or limit.closed > now then
+  if none or limit.cost == 0 or limit.closed > now then
     return
   end
-  limit.denials[#limit.denials + 1] = integer(now)
+  limit.denials[#limit.denials + 1] = integer(now) .. (all and '' or by)
   if #limit.denials >= limit.rules[1].count then
     limit.closed = now + limit.option
     write(limit, 'banned ' .. integer(limit.closed) .. ' ' .. table.concat(limit.denials, ' '), limit.option)
@@ -95,15 +106,31 @@ local function refuse(limit, other)
 end
 
 local function others()
-  local function discharge(limit, _, charged)
-    local kept, at = {}, charged + 0
-    if limit.cost == 0 or at <= now - limit.window then
-      return
+  -- excused says whether each of the rules that has denied has gained a permit, and takes these. A rule that there is no more has gained none.
+  local function excused(denial, rules)
+    local missing, met = select(2, string.gsub(denial, '/', '')), {}
+    for i = 1, #rules do
+      local rule = rules[i]
+      if missing == 0 or string.find(denial .. '/', '/' .. rule.tag .. '/', 1, true) then
+        met[#met + 1] = rule
+        if rule.gained < 1 then
+          return false
+        end
+      end
     end
+    for i = 1, #met >= missing and #met or 0 do
+      met[i].gained = met[i].gained - 1
+    end
+    return #met >= missing
+  end
+
+  local function forgive(limit, before, charged)
+    local kept = {}
     load(limit)
     for i = 1, #limit.denials do
-      if limit.denials[i] + 0 < at then
-        kept[#kept + 1] = limit.denials[i]
+      local denial = limit.denials[i]
+      if charged == 0 or when(denial) < charged or not excused(denial, before.rules) then
+        kept[#kept + 1] = denial
       end
     end
     if #kept == #limit.denials then
@@ -127,7 +154,7 @@ local function others()
     limit.rules[1].remaining, limit.rules[1].reset = 0, math.max(0, limit.closed - now)
   end
 
-  return {revert = settle, discharge = discharge, describe = describe}
+  return {revert = settle, forgive = forgive, describe = describe}
 end
 
 return {probe = probe, settle = settle, refuse = refuse, close = close, make_others = others}

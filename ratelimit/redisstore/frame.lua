@@ -54,12 +54,14 @@
 --                               need not have it
 --   make_others()               makes the functions that few calls need
 --     revert(limit, base)       takes back what charge and settle have done in this decision
---     discharge(limit, base, at)
+--     discharge(limit, base, at)  not of a door
+--     forgive(limit, before, at)  of a door: the limit before it in the decision has been given back what it charged at at, 0 if that is not known, by which each of
+--                               its rules has gained that many units. A part of one is one, where a rule gains no more
 --     grant(limit)              takes back the units of the cost that were charged last, as far as there are so many; not of a
 --                               queue, nor of a door
 --     describe(limit)           sets the remaining and reset of every rule, as the key now stands
 --
--- probe is followed by any of the others, in this order, and discharge by describe. probe and describe write nothing.
+-- probe is followed by any of the others, in this order, or by describe and discharge, and discharge by describe. probe and describe write nothing.
 
 local DENIED, DONE, TAKEN, FAILED = 0, 1, 2, 3
 local TAKE, BACK, RESET, CLOSE, PEEK, GRANT = '0', '1', '2', '3', '4', '5'
@@ -152,6 +154,38 @@ local function take(limits, size)
   return DONE
 end
 
+-- regain gives back what a limit before a door was charged, and finds what its rules gain by that.
+local function regain(limit)
+  limit.algorithm.probe(limit)
+  others(limit).describe(limit)
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
+    rule.gained, rule.had = -rule.remaining, rule.reset
+  end
+  others(limit).discharge(limit, decision.base, decision.at)
+  others(limit).describe(limit)
+  for i = 1, #limit.rules do
+    local rule = limit.rules[i]
+    rule.gained = rule.gained + rule.remaining
+    if rule.gained == 0 and rule.reset < rule.had then
+      rule.gained = 1
+    end
+  end
+end
+
+local function give_back()
+  for i = 1, decision.size do
+    local limit, before = decision.limits[i], decision.limits[i - 1]
+    if limit.algorithm.close then
+      others(limit).forgive(limit, before, decision.at + 0)
+    elseif i < decision.size and decision.limits[i + 1].algorithm.close then
+      regain(limit)
+    else
+      others(limit).discharge(limit, decision.base, decision.at)
+    end
+  end
+end
+
 -- decide does what few decisions ask for.
 local function decide()
   if decision.op == PEEK then
@@ -164,10 +198,7 @@ local function decide()
   elseif decision.op == GRANT then
     grant()
   else
-    for i = 1, decision.size do
-      local limit = decision.limits[i]
-      others(limit).discharge(limit, decision.base, decision.at)
-    end
+    give_back()
   end
   return DONE
 end

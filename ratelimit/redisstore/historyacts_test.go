@@ -195,12 +195,12 @@ func (h *history) admittedInBan(req *store.Request, limit int, acts []act, banne
 	return nil
 }
 
-// mayHaveEnded says whether the ban that a call was told of may have ended by a time because each of the denials that brought it was explained by a permit which was charged before
+// mayHaveEnded says whether the ban that a call was told of may have ended by a time because one of the denials that brought it was excused by a permit which was charged before
 // the last of them, and has been given back since. A ban that somebody asked for does not end so.
 func (h *history) mayHaveEnded(req *store.Request, limit int, told *call, by time.Duration) bool {
 	left := told.bannedBy(limit) - req.Ban
 	began := span{told.start + left - skew, told.end + left + skew}
-	byDenial, permits := false, int64(0)
+	byDenial, excused := false, false
 	for i := range h.calls {
 		c := &h.calls[i]
 		if when, may := c.mayCount(limit, req.Ban); may && when.meets(began) {
@@ -211,8 +211,8 @@ func (h *history) mayHaveEnded(req *store.Request, limit int, told *call, by tim
 			back.end += phantom
 		}
 		if back.end > 0 && c.start <= began.end && back.meets(span{began.begin, by}) {
-			permits += c.asks(limit)
+			excused = excused || c.asks(limit) > 0
 		}
 	}
-	return byDenial && permits >= req.After
+	return byDenial && excused
 }

@@ -248,9 +248,7 @@ func (s *Store) returns(receipt store.Receipt) []returning {
 					continue
 				}
 				part.charges = append(part.charges, c)
-				if !again {
-					part.at, note = c.At, c.Note
-				}
+				part.at, note = c.At, c.Note
 			}
 			part.requests = append(part.requests, req)
 			part.notes = append(part.notes, note)

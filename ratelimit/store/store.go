@@ -29,8 +29,8 @@ type Store interface {
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made; of permits that were taken ahead, a bucket keeps what it
 	// would have gained until the time as of which they were charged. Giving back twice, or
-	// after the permits have left their windows, does nothing. Else, of a request with a Ban, the denials since the charge count towards the ban no
-	// longer, and it ends once too few are left for it. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
+	// after the permits have left their windows, does nothing. Else, of a request with a Ban, each permit excuses one denial since the charge,
+	// the first, of those by rules that have more remaining for it, or are reset earlier: these count towards the ban no longer, and it ends once too few are left for it. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 
 	// Reset forgets what the keys of requests have counted, and their bans, as if no call had ever been made of them: they are absent afterwards. It may be
