@@ -1,10 +1,6 @@
 package traffic
 
-import (
-	"slices"
-
-	"github.com/rlgen/rlgen/rules"
-)
+import "github.com/rlgen/rlgen/rules"
 
 // block is the calls of lines that follow one another, before they have their names. These are looked up for all of them at once, since where names are many
 // each of them has to come from memory, and many do so in the time of one. The zero block is empty.
@@ -36,8 +32,7 @@ func (b *block) full() bool { return len(b.calls) == mostCalls || len(b.texts) >
 type wants [identities]bool
 
 func (l *Log) wants() wants {
-	of := func(what string) bool { return l.Names == nil || slices.Contains(l.Names, what) }
-	return wants{byAddress: of("address"), byUser: of("user"), byKey: of("key")}
+	return wants{byAddress: l.uses("address"), byUser: l.uses("user"), byKey: l.uses("key")}
 }
 
 // put puts the call of a line behind the others.

@@ -4,37 +4,35 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"iter"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // jsonParser reads objects of JSON. The name of a field may lead into objects, user.id for instance; where it does not, the field may have it as it is.
-func jsonParser(names map[string]string) parser {
-	paths := make([][]string, len(Columns))
-	whole := make([]int, len(Columns)) // where the path is of a name with dots as it is
-	for i, what := range Columns {
-		name := column(names, what)
+func (l *Log) jsonParser() parser {
+	whats := slices.DeleteFunc(slices.Clone(Columns), func(what string) bool { return !l.uses(what) })
+	paths := make([][]string, len(whats))
+	whole := make([]int, len(whats)) // where the path is of a name with dots as it is
+	for i, what := range whats {
+		name := column(l.Columns, what)
 		if paths[i] = strings.Split(name, "."); len(paths[i]) > 1 {
 			whole[i] = len(paths)
 			paths = append(paths, []string{name})
 		}
 	}
-	values := make([][]byte, len(paths))
+	f := newFinder(paths)
 	return func(line []byte, r *record) error {
-		if err := checkObject(line); err != nil {
+		if err := f.read(line); err != nil {
 			return &noHeader{fmt.Errorf("%s: %w", excerpt(line), err)}
 		}
-		pick(line, paths, values)
-		for i, what := range Columns {
-			value, ok, err := field(values[i], paths[i][1:])
+		for i, what := range whats {
+			value, ok := f.text(i)
 			if !ok && whole[i] > 0 {
-				value, ok, err = field(values[whole[i]], nil)
-			}
-			if err != nil {
-				return err
+				value, ok = f.text(whole[i])
 			}
 			if !ok && what == "time" {
-				return &noHeader{fmt.Errorf("no field %q, want one for the time", column(names, what))}
+				return &noHeader{fmt.Errorf("no field %q, want one for the time", column(l.Columns, what))}
 			}
 			if !ok {
 				continue // a line may know nobody
@@ -47,125 +45,123 @@ func jsonParser(names map[string]string) parser {
 	}
 }
 
-// checkObject says what is wrong with a text that is no object of JSON, nor null, which is one without fields.
-func checkObject(text []byte) error {
-	if text[0] == '{' && json.Valid(text) {
-		return nil
+// uses says whether what a column says of a call is of use, or may be wrong.
+func (l *Log) uses(what string) bool {
+	switch what {
+	case "method":
+		return l.Match != nil
+	case "address", "user", "key":
+		return l.Names == nil || slices.Contains(l.Names, what)
 	}
-	var object map[string]json.RawMessage
-	return json.Unmarshal(text, &object)
+	return true
 }
 
-// pick sets for each path the value of the field of an object with which it begins, nil if there is none. Of several fields of one name the last counts.
-func pick(object []byte, paths [][]string, values [][]byte) {
-	clear(values)
-	for name, value := range members(object) {
-		for i := range paths {
-			if paths[i][0] == string(name) {
-				values[i] = value
-			}
+// finder finds what stands in objects of JSON at paths.
+type finder struct {
+	paths  [][]string
+	values [][]byte // of the field with which each path begins; nil where the object has none
+	visit  func(name, value []byte)
+	place  int // of the field that comes next
+	spots  []spot
+}
+
+// spot is a name at a place of the object before, at which most objects have it.
+type spot struct {
+	name  []byte // as it stands there, in quotes
+	paths []int  // that begin with it
+}
+
+const (
+	mostSpots = 128 // places
+	longSpot  = 128 // bytes of a name
+)
+
+func newFinder(paths [][]string) *finder {
+	f := &finder{paths: paths, values: make([][]byte, len(paths))}
+	f.visit = f.pick
+	return f
+}
+
+// read reads an object. It says what is wrong with a text that is none, nor null, which is one without fields.
+func (f *finder) read(object []byte) error {
+	clear(f.values)
+	f.place = 0
+	if object[0] == '{' {
+		if end := endOfObject(object, 0, 0, f.visit); end >= 0 && space(object, end) == len(object) {
+			return nil
 		}
 	}
+	clear(f.values)
+	var fields map[string]json.RawMessage
+	return json.Unmarshal(object, &fields)
 }
 
-// field returns the text of a value, or of the field to which a path leads from it, whatever its type.
-func field(value []byte, path []string) (text []byte, ok bool, err error) {
-	for _, name := range path {
-		inner := value
-		value = nil
-		for own, v := range members(inner) {
-			if string(own) == name {
+// pick sets the value of a field for each path that begins with it. Of several fields of one name the last counts.
+func (f *finder) pick(name, value []byte) {
+	for _, i := range f.which(name) {
+		f.values[i] = value
+	}
+	f.place++
+}
+
+// which returns the paths that begin with a name.
+func (f *finder) which(name []byte) []int {
+	if f.place < len(f.spots) && bytes.Equal(f.spots[f.place].name, name) {
+		return f.spots[f.place].paths
+	}
+	text := unquote(name)
+	var paths []int
+	for i := range f.paths {
+		if f.paths[i][0] == string(text) {
+			paths = append(paths, i)
+		}
+	}
+	if f.place < mostSpots && len(name) <= longSpot {
+		for len(f.spots) <= f.place {
+			f.spots = append(f.spots, spot{})
+		}
+		s := &f.spots[f.place]
+		s.name, s.paths = append(s.name[:0], name...), paths
+	}
+	return paths
+}
+
+// text returns what stands at path i, whatever its type.
+func (f *finder) text(i int) (text []byte, ok bool) {
+	value := f.values[i]
+	for _, name := range f.paths[i][1:] {
+		value = inner(value, name)
+	}
+	switch {
+	case value == nil || string(value) == "null":
+		return nil, false
+	case value[0] != '"':
+		return value, true
+	}
+	return unquote(value), true
+}
+
+// inner returns the value of a field of an object, nil if it has none, or is no object.
+func inner(object []byte, name string) (value []byte) {
+	if len(object) > 0 && object[0] == '{' {
+		endOfObject(object, 0, 0, func(own, v []byte) {
+			if string(unquote(own)) == name {
 				value = v
 			}
-		}
+		})
 	}
-	if value == nil || bytes.Equal(value, []byte("null")) {
-		return nil, false, nil
-	}
-	if value[0] != '"' {
-		return value, true, nil
-	}
-	text, err = unquote(value)
-	return text, true, err
-}
-
-// members are the names and values of an object of JSON that is valid, both in its memory where that has them as they are; none of what is no object.
-func members(object []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		if len(object) == 0 || object[0] != '{' {
-			return
-		}
-		for rest := space(object[1:]); rest[0] == '"'; {
-			end := ends(rest)
-			name, err := unquote(rest[:end])
-			rest = space(rest[end:])[1:] // behind the colon
-			rest = space(rest)
-			end = ends(rest)
-			if err == nil && !yield(name, rest[:end]) {
-				return
-			}
-			if rest = space(rest[end:]); rest[0] == ',' {
-				rest = space(rest[1:])
-			}
-		}
-	}
-}
-
-// space returns what is behind the white space at the beginning of a text.
-func space(text []byte) []byte {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n' || text[0] == '\r') {
-		text = text[1:]
-	}
-	return text
-}
-
-// ends is how long the value is with which a text of valid JSON begins.
-func ends(text []byte) int {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			if i += quoted(text[i:]) - 1; depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth < 0 {
-				return i // of what the number or word is in
-			} else if depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\n', '\r':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(text)
-}
-
-// quoted is how long the string is with which a text begins, with its quotes.
-func quoted(text []byte) int {
-	for i := 1; ; i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
+	return value
 }
 
 // unquote returns what a string in quotes says, in its memory if that says it as it is.
-func unquote(text []byte) ([]byte, error) {
+func unquote(text []byte) []byte {
 	inner := text[1 : len(text)-1]
-	for _, c := range inner {
-		if c == '\\' || c >= 0x80 {
-			var s string
-			err := json.Unmarshal(text, &s)
-			return []byte(s), err
-		}
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return inner
 	}
-	return inner, nil
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		panic(err) // of a string that is none
+	}
+	return []byte(s)
 }

@@ -360,7 +360,7 @@ func (l *Log) parser(line []byte) (parser, error) {
 		}
 		return commonParser(), nil
 	case JSONL:
-		parse := jsonParser(l.Columns)
+		parse := l.jsonParser()
 		if err := parse(line, new(record)); guessed && errors.As(err, new(*noHeader)) {
 			return nil, err // as are what some servers say of themselves
 		}
