@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -13,7 +12,7 @@ import (
 //
 // and of those that say more behind it. The method is the request's, without the version and the query.
 func commonParser() parser {
-	var clock secondClock
+	clock := clock{read: parseStamp}
 	return func(line []byte, r *record) error {
 		addr, rest, ok := bytes.Cut(line, []byte(" "))
 		_, rest, ok2 := bytes.Cut(rest, []byte(" "))
@@ -81,24 +80,13 @@ func cutQuote(text []byte) (before, after []byte) {
 	return before, after
 }
 
-// secondClock reads times of access logs. Most of them are the one before.
-type secondClock struct {
-	last []byte
-	at   int64
-}
-
-var errClock = errors.New("want one such as 10/Oct/2000:13:55:36 -0700")
-
-func (s *secondClock) parse(stamp []byte) (int64, error) {
-	if len(s.last) > 0 && bytes.Equal(stamp, s.last) {
-		return s.at, nil
-	}
-	t, err := time.Parse("02/Jan/2006:15:04:05 -0700", string(stamp))
+// parseStamp reads the time of a line.
+func parseStamp(stamp string) (int64, error) {
+	t, err := time.Parse("02/Jan/2006:15:04:05 -0700", stamp)
 	if err != nil {
-		return 0, fmt.Errorf("time %q, %w", stamp, errClock)
+		return 0, fmt.Errorf("time %q, want one such as 10/Oct/2000:13:55:36 -0700", stamp)
 	}
-	s.last, s.at = append(s.last[:0], stamp...), t.UnixMicro()
-	return s.at, nil
+	return t.UnixMicro(), nil
 }
 
 // cut is the beginning of a text of no more than n bytes.

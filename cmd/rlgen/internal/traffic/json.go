@@ -21,7 +21,7 @@ func (l *Log) jsonParser() parser {
 			paths = append(paths, []string{name})
 		}
 	}
-	f := newFinder(paths)
+	f, clock := newFinder(paths), clock{read: parseTime}
 	return func(line []byte, r *record) error {
 		if err := f.read(line); err != nil {
 			return &noHeader{fmt.Errorf("%s: %w", excerpt(line), err)}
@@ -37,7 +37,7 @@ func (l *Log) jsonParser() parser {
 			if !ok {
 				continue // a line may know nobody
 			}
-			if err := r.set(what, value); err != nil {
+			if err := r.set(what, value, &clock); err != nil {
 				return err
 			}
 		}

@@ -40,3 +40,16 @@ func TestTimes(t *testing.T) {
 		}
 	}
 }
+
+// A clock reads each time, whatever it has read before: one that is wrong changes nothing.
+func TestClock(t *testing.T) {
+	c := clock{read: parseTime}
+	for _, test := range []struct {
+		text string
+		want int64
+	}{{"1", 1e6}, {"1", 1e6}, {"2", 2e6}, {"never", -1}, {"2", 2e6}, {"", -1}, {"1", 1e6}, {"10", 10e6}} {
+		if got, err := c.parse([]byte(test.text)); (err != nil) != (test.want < 0) || err == nil && got != test.want {
+			t.Errorf("parse(%q) = %d, %v, want %d", test.text, got, err, test.want)
+		}
+	}
+}
