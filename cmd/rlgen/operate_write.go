@@ -268,6 +268,12 @@ func banText(banned string) string {
 	return "for " + text(must(banned))
 }
 
+// mostShown is how much of a text of an override is printed as text, in bytes.
+const mostShown = 4096
+
+// brief is a text of an override as quoted has it, and the beginning of one that nobody reads.
+func brief(text string) string { return quoted(rules.Brief(text, mostShown)) }
+
 // hashJSON is what the hash of overrides has of one limit.
 type hashJSON struct {
 	Name string `json:"name"`
@@ -335,7 +341,7 @@ func (o *operating) listOverrides(ctx context.Context) (int, error) {
 		fmt.Fprintln(o.stdout, "no overrides in Redis")
 	default:
 		for _, e := range entries {
-			fmt.Fprintf(o.stdout, "%s: %s\n", quoted(e.Name), quoted(e.Text))
+			fmt.Fprintf(o.stdout, "%s: %s\n", brief(e.Name), brief(e.Text))
 		}
 	}
 	if fault != nil {
@@ -449,11 +455,11 @@ func (o *operating) elsewhere(by *rules.Override) string {
 
 // printOverride prints what has been done to an entry of the hash.
 func (o *operating) printOverride(one overrodeJSON, e live.Changed) {
-	name, before, after := quoted(one.Name), quoted(e.Before), quoted(e.After)
+	name, before, after := brief(one.Name), brief(e.Before), brief(e.After)
 	holds := ""
 	switch {
 	case one.By != "":
-		holds = fmt.Sprintf("; %s holds, by %s", quoted(e.By.Text), shown(one.By))
+		holds = fmt.Sprintf("; %s holds, by %s", brief(e.By.Text), shown(one.By))
 	case e.After == "" && e.By == nil && e.Known:
 		holds = "; the directive holds"
 	}

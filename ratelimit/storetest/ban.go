@@ -336,6 +336,25 @@ func testBanGivenBackTwice(t *testing.T, s Subject) {
 	c.deny(1, true)
 }
 
+// Of the denials by one of several rules, a call excuses as many as it gives back permits, and none by a rule that the limit did not have when it was charged.
+func testBanGivenBackOfOneRule(t *testing.T, s Subject) {
+	short := rules.Rule{Count: 2, Window: time.Second}
+	for name, charged := range map[string][]rules.Rule{"one of two": {short, hourly(9)}, "another": {hourly(9)}} {
+		c := &banned{T: t, s: s, req: s.limitOf(name, 1, charged...)}
+		c.req.Ban, c.req.After = time.Hour, 3
+		held := c.take()
+		c.req.Rules = []rules.Rule{short, hourly(9)}
+		c.take()
+		c.deny(2, false)
+		c.giveBack(held)
+		c.take()
+		if len(charged) > 1 {
+			c.deny(1, false)
+		}
+		c.deny(1, true)
+	}
+}
+
 // Who is denied by a rule that a call is charged by no longer, or never was, is excused by none that gives it back.
 func testBanGivenBackElsewhere(t *testing.T, s Subject) {
 	second := func(count int64) rules.Rule { return rules.Rule{Count: count, Window: time.Second} }

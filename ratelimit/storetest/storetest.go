@@ -95,6 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"BanGivenBack", true, testBanGivenBack},
 		{"BanGivenBackOfCost", true, testBanGivenBackOfCost},
 		{"BanGivenBackTwice", true, testBanGivenBackTwice},
+		{"BanGivenBackOfOneRule", true, testBanGivenBackOfOneRule},
 		{"BanGivenBackElsewhere", true, testBanGivenBackElsewhere},
 		{"BanGivenBackBefore", true, testBanGivenBackBefore},
 		{"BanGivenBackEnoughLeft", true, testBanGivenBackEnoughLeft},

@@ -29,17 +29,18 @@ const maxTries = 100
 
 // Amend changes overrides by what they are, as [Change] does with texts that are known: change is told of all of them, and says what some are to be, a text for each
 // name, empty for none. It is asked again where others have written in between, so that nobody's change is lost, and nothing is written but what change has
-// seen the whole of. An error of change ends it, and nothing is written. Told is -1 where there is nothing to write, too.
+// seen the whole of. An error of change ends it, and nothing is written. Told is -1 where there is nothing to write, too. A hash that is larger than [MaxSize] is told of
+// whole, and texts may be removed from it; they are set where it is no larger than that then.
 //
 // It needs +eval besides. Where the answer is lost, the error is [ErrUnsure]; where others are always faster, [ErrContended].
 func Amend(ctx context.Context, client redis.UniversalClient, change func(now []rules.Override) (map[string]string, error), opts ...Option) (told int64, err error) {
 	h := of(client, opts)
-	source := &source{h}
 	for range maxTries {
-		now, _, err := source.Read(ctx, "")
+		fields, err := h.fields(ctx)
 		if err != nil {
 			return -1, fmt.Errorf("redisoverride: %w", err)
 		}
+		now := h.list(fields)
 		texts, err := change(now)
 		if err != nil || len(texts) == 0 {
 			return -1, err
@@ -63,9 +64,11 @@ func (h hash) amend(ctx context.Context, read []rules.Override, texts map[string
 	for i := range read {
 		args, fields[read[i].Name] = append(args, read[i].Name, read[i].Text), read[i].Text
 	}
-	maps.Copy(fields, texts)
-	if size := sizeOf(fields); size > MaxSize {
-		return false, fmt.Errorf("redisoverride: found %d bytes in what is to be the hash, want at most %d bytes, beyond which nobody reads it", size, MaxSize)
+	if len(set) > 0 {
+		maps.Copy(fields, texts)
+		if err := CheckSize(h.list(fields)); err != nil {
+			return false, fmt.Errorf("redisoverride: what is to be the hash would be read by nobody: %w", err)
+		}
 	}
 	args = append(args, len(set)/2)
 	for _, word := range append(set, remove...) {

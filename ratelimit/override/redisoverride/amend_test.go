@@ -132,6 +132,31 @@ func TestAmendWritesNothing(t *testing.T) {
 	}
 }
 
+// A hash that is too large to be read is told of whole to whoever amends it: texts are removed from it, and set where it is small enough then.
+func TestAmendOfWhatIsTooLarge(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	large := strings.Repeat(" ", redisoverride.MaxSize)
+	must(t, client.HSet(t.Context(), redisoverride.Key, "Create", "20,1h", "more", large, "most", large+large).Err())
+	to := func(texts map[string]string) error {
+		_, err := redisoverride.Amend(t.Context(), client, func(now []rules.Override) (map[string]string, error) {
+			if len(now) == 0 {
+				t.Error("Amend is told of nothing")
+			}
+			return texts, nil
+		})
+		return err
+	}
+	want := `found 3145757 bytes in 3 fields, want at most 1048576 bytes; the largest are "most" (2097156 bytes), "more" (1048580 bytes), "Create" (11 bytes): `
+	if err := to(map[string]string{"Create": "21,1h"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a text beside = %v, want an error with %q", err, want)
+	}
+	must(t, to(map[string]string{"most": ""}))
+	must(t, to(map[string]string{"more": "5,1h", "Create": "21,1h"}))
+	if fields := client.HGetAll(t.Context(), redisoverride.Key).Val(); fields["Create"] != "21,1h" || fields["more"] != "5,1h" || len(fields) != 2 {
+		t.Errorf("the hash has %q", fields)
+	}
+}
+
 // The permissions that the package lists for those who set overrides are enough.
 func TestAmendPermissions(t *testing.T) {
 	server := redistest.Start(t)

@@ -104,39 +104,67 @@ func (s *source) String() string { return "redis hash " + s.key }
 
 // Read reads the hash; its version is the hash of its content.
 func (s *source) Read(ctx context.Context, seen string) ([]rules.Override, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	fields, err := s.client.HGetAll(ctx, s.key).Result()
+	fields, err := s.fields(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("the overrides cannot be read: %w", err)
+		return nil, "", err
 	}
-	if size := sizeOf(fields); size > MaxSize {
-		return nil, "", fmt.Errorf("found %d bytes in %d fields, want at most %d bytes; remove those that no limit needs, with HDEL", size, len(fields), MaxSize)
+	overrides := s.list(fields)
+	if err := CheckSize(overrides); err != nil {
+		return nil, "", err
 	}
-	names := slices.Sorted(maps.Keys(fields))
-	version := versionOf(names, fields)
+	version := versionOf(overrides)
 	if version == seen {
 		return nil, seen, nil
-	}
-	overrides := make([]rules.Override, len(names))
-	for i, name := range names {
-		overrides[i] = rules.Override{Name: name, Text: fields[name], At: rules.Place{Source: s.key}}
 	}
 	return overrides, version, nil
 }
 
-// sizeOf is how many bytes names and texts have.
-func sizeOf(fields map[string]string) (size int) {
-	for name, text := range fields {
-		size += len(name) + len(text)
+// fields are names and texts, however many.
+func (h hash) fields(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	fields, err := h.client.HGetAll(ctx, h.key).Result()
+	if err != nil {
+		return nil, fmt.Errorf("the overrides cannot be read: %w", err)
 	}
-	return size
+	return fields, nil
 }
 
-func versionOf(names []string, fields map[string]string) string {
+// list is fields as overrides, by name.
+func (h hash) list(fields map[string]string) []rules.Override {
+	names := slices.Sorted(maps.Keys(fields))
+	overrides := make([]rules.Override, len(names))
+	for i, name := range names {
+		overrides[i] = rules.Override{Name: name, Text: fields[name], At: rules.Place{Source: h.key}}
+	}
+	return overrides
+}
+
+// CheckSize says what is wrong with the size of a hash, and which are its largest fields.
+func CheckSize(overrides []rules.Override) error {
+	size := 0
+	for i := range overrides {
+		size += sizeOf(&overrides[i])
+	}
+	if size <= MaxSize {
+		return nil
+	}
+	largest := slices.SortedStableFunc(slices.Values(overrides), func(a, b rules.Override) int { return sizeOf(&b) - sizeOf(&a) })
+	var some []string
+	for i := range largest[:min(3, len(largest))] {
+		some = append(some, fmt.Sprintf("%s (%d bytes)", rules.Brief(strconv.Quote(largest[i].Name), 100), sizeOf(&largest[i])))
+	}
+	return fmt.Errorf("found %d bytes in %d fields, want at most %d bytes; the largest are %s: remove those that no limit needs, with rlgen override remove, or HDEL",
+		size, len(overrides), MaxSize, strings.Join(some, ", "))
+}
+
+// sizeOf is how many bytes an override's name and text have.
+func sizeOf(o *rules.Override) int { return len(o.Name) + len(o.Text) }
+
+func versionOf(overrides []rules.Override) string {
 	sum := sha256.New()
-	for _, name := range names {
-		fmt.Fprint(sum, strconv.Quote(name), strconv.Quote(fields[name]))
+	for i := range overrides {
+		fmt.Fprint(sum, strconv.Quote(overrides[i].Name), strconv.Quote(overrides[i].Text))
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

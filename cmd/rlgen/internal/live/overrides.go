@@ -33,15 +33,32 @@ func ReadHash(ctx context.Context, at Address, key string) ([]rules.Override, er
 		return nil, err
 	}
 	defer client.Close()
-	return readHash(ctx, client, cmp.Or(key, redisoverride.Key))
+	key = cmp.Or(key, redisoverride.Key)
+	list, err := readHash(ctx, client, key)
+	if err == nil {
+		err = sized(key, list)
+	}
+	return list, err
 }
 
-func readHash(ctx context.Context, client redis.UniversalClient, key string) ([]rules.Override, error) {
-	list, _, err := redisoverride.New(client, redisoverride.WithKey(key)).Read(ctx, "")
+// readHash reads a hash, of which programs may refuse the size.
+func readHash(ctx context.Context, client redis.UniversalClient, key string) (list []rules.Override, err error) {
+	_, err = redisoverride.Amend(ctx, client, func(now []rules.Override) (map[string]string, error) {
+		list = now
+		return nil, nil
+	}, redisoverride.WithKey(key))
 	if err != nil {
 		return nil, fmt.Errorf("redis hash %s: %w", key, err)
 	}
 	return list, nil
+}
+
+// sized says what is wrong with the size of a hash.
+func sized(key string, list []rules.Override) error {
+	if err := redisoverride.CheckSize(list); err != nil {
+		return fmt.Errorf("redis hash %s: %w", key, err)
+	}
+	return nil
 }
 
 // HashKey is the key of the hash of overrides.
@@ -87,6 +104,9 @@ func (l Layers) Hash() []rules.Override { return l.layers[l.hash] }
 
 // Resolve says what the layers make of the limits, or what is wrong with them for the program's.
 func (l Layers) Resolve() (map[*rules.Policy]*rules.Overridden, error) {
+	if err := sized(l.session.HashKey(), l.Hash()); err != nil {
+		return nil, err
+	}
 	return rules.Resolve(l.session.policies, l.layers...)
 }
 

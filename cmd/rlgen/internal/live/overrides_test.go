@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,4 +132,34 @@ func TestChangeUnderConcurrency(t *testing.T) {
 	writers.Wait()
 	close(done)
 	reader.Wait()
+}
+
+// A hash that programs refuse for its size is made smaller, by what is removed from it, and is said to be wrong until it is small enough; so it is where nothing is
+// written.
+func TestChangeOfWhatIsTooLarge(t *testing.T) {
+	server := redistest.Start(t)
+	s, client := open(t, server.Addr()), server.Client(t)
+	large := strings.Repeat(" ", redisoverride.MaxSize)
+	client.HSet(t.Context(), redisoverride.Key, "Find", "9,1h", "Gone", large, "Junk", large)
+	if _, err := s.Change(t.Context(), []Entry{{"Find", "5,1h"}}, false); err == nil || !strings.Contains(err.Error(), `the largest are "Gone" (1048580 bytes)`) {
+		t.Errorf("Change of another = %v, want an error with the sizes", err)
+	}
+	for _, step := range []struct{ name, fault string }{{"Gone", "found 1048588 bytes in 2 fields, want at most 1048576 bytes"}, {"Junk", ""}} {
+		for _, dry := range []bool{true, false} {
+			c, err := s.Change(t.Context(), []Entry{{Name: step.name}}, dry)
+			if err != nil || (c.Fault == nil) != (step.fault == "") || c.Fault != nil && !strings.Contains(c.Fault.Error(), step.fault) {
+				t.Errorf("removal of %s, dry %v = %v, %v, want it done, and said that: %q", step.name, dry, c.Fault, err, step.fault)
+			}
+		}
+		layers, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, fault := layers.Resolve(); (fault == nil) != (step.fault == "") {
+			t.Errorf("without %s the hash is wrong: %v, want %q", step.name, fault, step.fault)
+		}
+	}
+	if _, err := s.Change(t.Context(), []Entry{{"Find", "5,1h"}}, false); err != nil {
+		t.Error(err)
+	}
 }
