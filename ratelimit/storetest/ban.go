@@ -418,7 +418,7 @@ func testBanGivenBackEnoughLeft(t *testing.T, s Subject) {
 	c.req.Ban, c.req.After = time.Hour, 3
 	c.take()
 	c.deny(1, false)
-	c.req.Cost, c.req.After = 1, 1
+	c.req.Cost, c.req.After = 1, 2
 	held := c.take()
 	c.req.Cost, c.req.After = 2, 3
 	c.deny(2, true)
