@@ -423,6 +423,7 @@ func testBanGivenBackEnoughLeft(t *testing.T, s Subject) {
 	c.req.Cost, c.req.After = 2, 3
 	c.deny(2, true)
 	c.giveBack(held)
+	c.req.After = 9
 	c.deny(1, true)
 }
 
