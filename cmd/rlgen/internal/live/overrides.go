@@ -290,19 +290,16 @@ func (s *Session) judge(before, after Layers, entries []Entry) (fault, err error
 	switch {
 	case removes:
 		done, hint = "removed", before.together(entries)
-	case strings.Contains(fault.Error(), sharesBucket):
+	case errors.Is(fault, rules.ErrUnlike):
 		hint = "; what belongs together is set at once: rlgen override set One 2,1h Two 2,1h"
 	case was != nil && wrong == nil:
-		hint = "; they refuse it already: set what is wrong right with it, or remove it before: rlgen override remove name"
+		hint = "; they refuse it already: set what is wrong right with it, or remove it before: " + cmp.Or(redisoverride.Mend(s.policies, before.Hash()), "rlgen override remove name")
 	}
 	if err = fmt.Errorf("nothing is %s, since programs would refuse all of the hash: %w%s", done, fault, hint); wrong != nil {
 		err = fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	return nil, err
 }
-
-// sharesBucket is what rules.Resolve says of limits that are not overridden alike.
-const sharesBucket = "shares its bucket"
 
 // together says what is to be removed with entries, which cannot be removed alone.
 func (l Layers) together(entries []Entry) string {

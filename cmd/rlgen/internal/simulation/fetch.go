@@ -29,8 +29,9 @@ func (f *fetcher) meet(n *traffic.Name) {
 	}
 	if k, ok := n.Own.(*known); ok {
 		for i := range k.ones {
-			f.sum += k.ones[i].seen + int64(len(k.ones[i].windows))
-			f.cells = append(f.cells, &k.ones[i].cell)
+			who := &k.ones[i]
+			f.sum += who.seen + who.few[1].at
+			f.cells = append(f.cells, &who.cell)
 		}
 	}
 }

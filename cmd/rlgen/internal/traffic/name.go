@@ -3,17 +3,18 @@ package traffic
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
 )
 
 // Name is what calls call somebody: calls of one text have the same Name for as long as somebody needs it, so that who keeps something of an id keeps
 // it there, and looks nothing up. Nil is the Name of nobody.
 type Name struct {
 	Text string
+	// Own is for who takes the calls.
+	Own any
 	// Until is when the Name is needed last, µs since 1970: calls later than that may have another of the same text. Its table sees to the calls; who keeps
 	// something that matters for longer puts it off.
 	Until int64
-	// Own is for who takes the calls.
-	Own any
 }
 
 // String is the text, empty of nobody.
@@ -47,7 +48,10 @@ type ask struct {
 	name **Name // where it is to be
 }
 
-const fewestNames = 1 << 10
+const (
+	fewestNames = 1 << 10
+	atOnce      = 128 // names that are fetched
+)
 
 // Of returns the name of a text that a call at a time has, nil if the text is empty. Nobody needs those any more that are needed before a time at last.
 func (t *Names) Of(text []byte, at, before int64) (n *Name) {
@@ -109,9 +113,16 @@ func (t *Names) slot(hash uint64, text []byte) *slot {
 // forget drops the names that nobody needs, and makes room for half as many more as are left.
 func (t *Names) forget(before int64) {
 	left := t.slots[:0]
-	for _, s := range t.slots {
-		if s.name != nil && s.name.Until >= before {
-			left = append(left, s)
+	for some := range slices.Chunk(t.slots, atOnce) {
+		for _, s := range some {
+			if s.name != nil {
+				t.sum += s.name.Until // from memory, for many at a time
+			}
+		}
+		for _, s := range some {
+			if s.name != nil && s.name.Until >= before {
+				left = append(left, s)
+			}
 		}
 	}
 	t.used, t.most = len(left), max(fewestNames, len(left)+len(left)/2)
