@@ -26,8 +26,7 @@ import (
 //
 // A clock that is set back is further away from the time at which the bucket is full.
 type bucket struct {
-	first debt   // of a window of 0 where there is none
-	more  []debt // of other windows, none if there is no first
+	first debt // of a window of 0 where there is none
 }
 
 // debt is one rule's bucket, known by its window: empty until now, full again at full less early units.
@@ -35,17 +34,64 @@ type debt struct {
 	window int64 // µs
 	full   int64 // µs, rounded up
 	fraction
-	ahead int64 // the latest time as of which permits were taken ahead, µs; 0 if none were
-	line  *line // nil where what is charged is not counted
+	*extra // nil for most; it is the bucket's, not to be changed through copies of the debt
+}
+
+// extra is what few debts have.
+type extra struct {
+	ahead int64  // the latest time as of which permits were taken ahead, µs; 0 if none were
+	line  line   // the zero line where what is charged is not counted
+	more  []debt // of the first debt: those of other windows
 }
 
 // line is what giveBack knows a charge by.
 type line struct {
 	start   int64 // when what is charged began to be counted, µs
 	charged int64 // permits since, at this count
+	count   int64 // of the rule; 0 where nothing is counted
 }
 
-func (b *bucket) reset() { b.first, b.more = debt{}, b.more[:0] }
+// reset keeps the memory of what is extra.
+func (b *bucket) reset() {
+	b.first = debt{extra: b.first.extra}
+	if e := b.first.extra; e != nil {
+		e.ahead, e.line, e.more = 0, line{}, e.more[:0]
+	}
+}
+
+// more are the debts of other windows, none if there is no first.
+func (b *bucket) more() []debt {
+	if b.first.extra == nil {
+		return nil
+	}
+	return b.first.extra.more
+}
+
+// until is the latest time as of which permits were taken ahead, 0 if none were.
+func (d *debt) until() int64 {
+	if d.extra == nil {
+		return 0
+	}
+	return d.ahead
+}
+
+// counts says whether what is charged to d is counted, as a rule of d's count understands it.
+func (d *debt) counts() bool { return d.extra != nil && d.line.count == d.count }
+
+// rest returns what d has that few have, to be changed.
+func (d *debt) rest() *extra {
+	if d.extra == nil {
+		d.extra = new(extra)
+	}
+	return d.extra
+}
+
+// forget makes what is charged not counted.
+func (d *debt) forget() {
+	if d.extra != nil {
+		d.line = line{}
+	}
+}
 
 func (b *bucket) fetch() int64 { return b.first.full }
 
@@ -54,9 +100,10 @@ func (b *bucket) find(window int64) *debt {
 	if b.first.window == window {
 		return &b.first
 	}
-	for i := range b.more {
-		if d := &b.more[i]; d.window == window {
-			return d
+	more := b.more()
+	for i := range more {
+		if more[i].window == window {
+			return &more[i]
 		}
 	}
 	return nil
@@ -67,7 +114,7 @@ func (b *bucket) of(now int64, rule rules.Rule) debt {
 	window := rule.Window.Microseconds()
 	if d := b.find(window); d != nil && d.full > now {
 		d := *d
-		d.understand(rule.Count)
+		d.fraction = d.of(rule.Count)
 		return d
 	}
 	return debt{window: window, full: now, fraction: fraction{count: rule.Count}}
@@ -89,7 +136,10 @@ func (b *bucket) open(now int64, rule rules.Rule) *debt {
 	case d == nil:
 		return b.add(debt{window: window, full: now, fraction: fraction{count: rule.Count}})
 	case d.full <= now:
-		d.full, d.ahead, d.early = now, 0, 0
+		d.full, d.early = now, 0
+		if d.extra != nil {
+			d.ahead = 0
+		}
 	}
 	d.understand(rule.Count)
 	return d
@@ -98,11 +148,13 @@ func (b *bucket) open(now int64, rule rules.Rule) *debt {
 // add adds the debt of another window.
 func (b *bucket) add(d debt) *debt {
 	if b.first.window == 0 {
+		d.extra = b.first.extra
 		b.first = d
 		return &b.first
 	}
-	b.more = append(b.more, d)
-	return &b.more[len(b.more)-1]
+	e := b.first.rest()
+	e.more = append(e.more, d)
+	return &e.more[len(e.more)-1]
 }
 
 func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
@@ -140,7 +192,10 @@ func (b *bucket) charge(now int64, req *store.Request, a admission) (ends, note 
 
 // counts says whether what is charged may be counted.
 func (b *bucket) counts() bool {
-	return b.first.line != nil || slices.ContainsFunc(b.more, func(d debt) bool { return d.line != nil })
+	if b.first.extra == nil {
+		return false
+	}
+	return b.first.counts() || slices.ContainsFunc(b.first.more, func(d debt) bool { return d.counts() })
 }
 
 // owe charges a, behind what l says if it counts.
@@ -148,18 +203,18 @@ func (b *bucket) owe(now int64, req *store.Request, a admission, l line, counts 
 	for _, rule := range req.Rules {
 		d := b.open(now, rule)
 		if req.Ahead > 0 {
-			*d = d.from(now + req.Ahead.Microseconds())
+			d.from(now + req.Ahead.Microseconds())
 		}
 		if counts {
-			d.stand(line{l.start, l.charged + a.cost})
+			d.rest().line = line{l.start, l.charged + a.cost, d.count}
 		} else {
-			d.line = nil
+			d.forget()
 		}
 		d.owe(a.cost * d.window)
 	}
 	ends = b.first.full
-	for i := range b.more {
-		ends = max(ends, b.more[i].full)
+	for _, d := range b.more() {
+		ends = max(ends, d.full)
 	}
 	return ends
 }
@@ -174,12 +229,12 @@ func (b *bucket) place(now int64, req *store.Request) (l line, counts bool) {
 		if d == nil || d.full <= now {
 			continue
 		}
-		if d.line == nil {
+		if !d.counts() {
 			anew = true
 			continue
 		}
 		anew = anew || d.count != rule.Count || began && d.line.start != l.start
-		l, began, counts = line{d.line.start, max(l.charged, d.line.charged)}, true, true
+		l.start, l.charged, began, counts = d.line.start, max(l.charged, d.line.charged), true, true
 	}
 	if anew || !began {
 		l = line{start: now}
@@ -204,14 +259,14 @@ func (b *bucket) giveBack(now int64, req *store.Request, a admission) {
 			back = max(back, behind)
 		}
 		if back > 0 {
-			b.set(d.moved(-back))
+			b.open(now, rule).owe(-back)
 		}
 	}
 }
 
 // since is how many units of a have not come back if all has gone to it that has come back since.
 func (d *debt) since(now int64, req *store.Request, a admission) int64 {
-	passed := max(0, max(now, d.ahead)-a.at-req.Ahead.Microseconds())
+	passed := max(0, max(now, d.until())-a.at-req.Ahead.Microseconds())
 	if passed >= (a.cost*d.window+d.count-1)/d.count {
 		return 0
 	}
@@ -221,7 +276,7 @@ func (d *debt) since(now int64, req *store.Request, a admission) int64 {
 // behind is how many units of a have not come back if all has gone to it, and to those before it, that was not charged behind it: 0 or less
 // if none, or if that is not known.
 func (d *debt) behind(now int64, a admission) int64 {
-	if d.line == nil {
+	if !d.counts() {
 		return 0
 	}
 	behind := d.line.charged - a.note - a.cost
@@ -229,7 +284,7 @@ func (d *debt) behind(now int64, a admission) int64 {
 		return 0
 	}
 	missing := mostUnits - d.early
-	if wait := max(0, d.full-max(now, d.ahead)); wait <= mostUnits/d.count {
+	if wait := max(0, d.full-max(now, d.until())); wait <= mostUnits/d.count {
 		missing = wait*d.count - d.early
 	}
 	return min(a.cost*d.window, missing-behind*d.window)
@@ -242,49 +297,32 @@ const mostUnits = 1 << 53
 func (b *bucket) grant(now int64, req *store.Request, n int64) {
 	for _, rule := range req.Rules {
 		if d := b.of(now, rule); d.full > now {
-			b.set(d.moved(-min(n, req.Capacity(rule)) * d.window))
+			b.open(now, rule).owe(-min(n, req.Capacity(rule)) * d.window)
 		}
 	}
 }
 
-// from returns d as it is charged as of t.
-func (d debt) from(t int64) debt {
+// from makes d one that is charged as of t.
+func (d *debt) from(t int64) {
 	if d.full <= t {
-		d = debt{window: d.window, full: t, ahead: d.ahead, line: d.line, fraction: fraction{count: d.count}}
+		d.full, d.early = t, 0
 	}
-	d.ahead = max(d.ahead, t)
-	return d
+	d.rest().ahead = max(d.until(), t)
 }
 
 // owe makes more units missing in d, or fewer below 0.
 func (d *debt) owe(units int64) {
 	steps, left := d.move(units)
 	d.full, d.fraction = d.full+steps, left
-	if d.line != nil && d.line.start > d.full { // the clock was set back
-		d.line = nil
+	if d.extra != nil && d.line.start > d.full { // the clock was set back
+		d.forget()
 	}
 }
 
 // understand makes d that of a rule of count, to which a fraction of another count says nothing, nor what was charged at it.
 func (d *debt) understand(count int64) {
 	if d.count != count {
-		d.fraction, d.line = fraction{count: count}, nil
+		d.fraction = fraction{count: count}
+		d.forget()
 	}
 }
-
-// stand makes l the line of d.
-func (d *debt) stand(l line) {
-	if d.line == nil {
-		d.line = new(line)
-	}
-	*d.line = l
-}
-
-// moved returns d with more units missing, or fewer below 0.
-func (d debt) moved(units int64) debt {
-	d.owe(units)
-	return d
-}
-
-// set puts d in the place of the debt of its window, which there is.
-func (b *bucket) set(d debt) { *b.find(d.window) = d }

@@ -15,7 +15,9 @@ type place struct {
 	shard *shard
 	index int // of the shard
 	steps *steps
-	entry *entry // nil where the key holds nothing now
+
+	counts  counts // of the key; nil where it holds nothing now
+	expires *int64 // when nothing of counts counts any more, µs
 }
 
 // lock locks the shards of all places, each once and in ascending order, so that two calls never wait for each other.
@@ -66,9 +68,12 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 		c.describe(now, out.Rules)
 		c.bar(now, true, out)
 	}
+	if out.Allowed {
+		c.sweep(now)
+	}
 }
 
-// find looks up what the keys hold now.
+// find looks up what the keys hold at now.
 func (c call) find(now int64) {
 	for i := range c {
 		c[i].find(now)
@@ -76,24 +81,33 @@ func (c call) find(now int64) {
 }
 
 func (p *place) find(now int64) {
-	if e := p.shard.get(p.hash, p.req.Key); e != nil && e.expires > now && e.steps == p.steps {
-		p.entry = e
+	if b := p.shard.books[p.steps.kind]; b != nil {
+		p.counts, p.expires = b.get(p.hash, p.req.Key, now)
 	}
 }
 
-// counts are those of the key, which are not to be changed: a key that holds nothing has those of all such keys.
-func (p *place) counts() counts {
-	if p.entry == nil {
+// held is what the key holds, which is not to be changed: where that is nothing, it is the same for all such keys.
+func (p *place) held() counts {
+	if p.counts == nil {
 		return p.steps.none
 	}
-	return p.entry.counts
+	return p.counts
+}
+
+// sweep drops a few keys that have expired, now and then.
+func (c call) sweep(now int64) {
+	for i := range c {
+		if p := &c[i]; p.req.Cost > 0 && p.shard.names%looksNew == 0 {
+			p.shard.sweep(now, 1)
+		}
+	}
 }
 
 // ask asks every rule.
 func (c call) ask(now int64, out *store.Outcome) {
 	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, out.Rules[:0]
 	for i := range c {
-		req, counts := c[i].req, c[i].counts()
+		req, counts := c[i].req, c[i].held()
 		for _, rule := range req.Rules {
 			retryAfter, delay := counts.ask(now, req, rule)
 			out.Allowed = out.Allowed && retryAfter == 0
@@ -111,9 +125,9 @@ func undelay(answers []store.RuleOutcome) {
 	}
 }
 
-// charge charges every request, and writes down how in the outcome's receipt.
+// charge charges every request, and writes down how in the outcome's receipt. Keys that are new move others, or drive them out.
 func (c call) charge(now int64, most int, out *store.Outcome) {
-	r := &out.Receipt
+	r, moved := &out.Receipt, false
 	if c.forgets() {
 		r.Charges = charges(r.Charges, len(c))
 	}
@@ -122,13 +136,30 @@ func (c call) charge(now int64, most int, out *store.Outcome) {
 		if i == 0 {
 			r.ID = p.shard.name(p.index)
 		}
-		if p.req.Cost > 0 {
-			note := p.charge(now, r.ID, most)
-			if p.dated() {
-				r.Charges[i].At, r.Charges[i].Note = now, note
-			}
+		if p.req.Cost == 0 {
+			continue
+		}
+		if moved {
+			p.find(now)
+		}
+		if p.counts == nil {
+			p.counts, p.expires = p.shard.fresh(now, p.hash, p.req.Key, p.steps, most)
+			moved = len(c) > 1
+		}
+		if note := p.charge(now, r.ID); p.dated() {
+			r.Charges[i].At, r.Charges[i].Note = now, note
 		}
 	}
+	if moved {
+		c.find(now)
+	}
+}
+
+// charge charges the request at now, and returns what giving back has to be told.
+func (p *place) charge(now int64, id uint64) int64 {
+	ends, note := p.counts.charge(now, p.req, admission{at: now, cost: p.req.Cost, id: id})
+	*p.expires = max(*p.expires, ends)
+	return note
 }
 
 // dated says whether a receipt has to say when the request was charged: by steps that do not tell admissions apart, and where denials since then are none once
@@ -163,20 +194,12 @@ func charges(old []store.Charge, n int) []store.Charge {
 // describe sets what remains of each rule and when it is reset.
 func (c call) describe(now int64, answers []store.RuleOutcome) {
 	for i := range c {
-		req, counts := c[i].req, c[i].counts()
+		req, counts := c[i].req, c[i].held()
 		for j, rule := range req.Rules {
 			answers[j].Remaining, answers[j].ResetAfter = counts.describe(now, req, rule)
 		}
 		answers = answers[len(req.Rules):]
 	}
-}
-
-// held returns the entry of the key, whether it has expired or not; nil if there is none.
-func (p *place) held() *entry {
-	if p.entry != nil {
-		return p.entry
-	}
-	return p.shard.get(p.hash, p.req.Key)
 }
 
 // giveBack gives back at now what receipt charged, while the shards of its keys are locked.
@@ -196,10 +219,11 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 	}
 }
 
-// discharge takes back what a has charged.
+// discharge takes back what a has charged, whether the key's counts have expired or not.
 func (p *place) discharge(now int64, a admission) {
-	if e := p.held(); e != nil {
-		e.giveBack(now, p.req, a)
+	all := *p
+	if all.find(always); all.counts != nil {
+		all.counts.giveBack(now, p.req, a)
 	}
 }
 
@@ -217,8 +241,8 @@ func (c call) peek(now int64, out *store.Outcome) {
 func (c call) grant(now int64) {
 	c.find(now)
 	for i := range c {
-		if e := c[i].entry; e != nil {
-			e.grant(now, c[i].req, c[i].req.Cost)
+		if p := &c[i]; p.counts != nil {
+			p.counts.grant(now, p.req, p.req.Cost)
 		}
 	}
 }
@@ -226,10 +250,16 @@ func (c call) grant(now int64) {
 // reset forgets what the keys have counted, by whatever steps. What has expired takes no room for long.
 func (c call) reset() {
 	for i := range c {
-		if e := c[i].shard.get(c[i].hash, c[i].req.Key); e != nil {
-			e.reset()
-			e.expires = 0
+		p := &c[i]
+		for _, b := range p.shard.books {
+			if b == nil {
+				continue
+			}
+			if counts, expires := b.get(p.hash, p.req.Key, always); counts != nil {
+				counts.reset()
+				*expires = 0
+			}
 		}
-		delete(c[i].shard.doors, c[i].req.Key)
+		delete(p.shard.doors, p.req.Key)
 	}
 }

@@ -9,19 +9,20 @@ import (
 
 // Cell is what one key has counted, outside of any store: it is for callers with a table of ids of their own, who then look an id up once where a
 // store looks up each of its keys. The zero Cell holds nothing. It is used with one [Cells], and is not copied once it is.
-type Cell struct{ entry *entry }
+type Cell struct {
+	counts  counts // nil where it holds nothing yet
+	steps   *steps // of counts
+	expires int64  // µs
+}
 
 // Until is when nothing of the cell counts any more.
 func (c *Cell) Until() time.Time {
-	if c.entry == nil {
-		return time.UnixMicro(0)
-	}
-	return time.UnixMicro(c.entry.expires)
+	return time.UnixMicro(c.expires)
 }
 
 // Cells decides calls whose counts are in cells, by one goroutine at a time, at times that do not go back. The zero Cells is ready for use.
 type Cells struct {
-	shard   shard // names admissions, and has the doors; no entries
+	shard   shard // names admissions, and has the doors; no keys
 	places  call
 	fetched int64 // what is fetched, so that it is
 }
@@ -30,8 +31,8 @@ type Cells struct {
 // the processor, and those of calls that are known some time before they are decided come from memory faster all at once than one by one.
 func (s *Cells) Fetch(cells []*Cell) {
 	for _, c := range cells {
-		if c.entry != nil {
-			s.fetched += c.entry.expires + c.entry.fetch()
+		if c.counts != nil {
+			s.fetched += c.expires + c.counts.fetch()
 		}
 	}
 }
@@ -50,24 +51,25 @@ func (s *Cells) GiveBack(now time.Time, receipt store.Receipt, cells []*Cell) {
 	s.find(now.UnixMicro(), receipt.Requests, cells).giveBack(now.UnixMicro(), receipt)
 }
 
-// find returns the places of requests. Their entries are known, so that nothing is looked for in the shard, which has none.
+// find returns the places of requests. What they hold is known, so that nothing is looked for in the shard, which has no keys.
 func (s *Cells) find(now int64, requests []store.Request, cells []*Cell) call {
 	s.places = s.places[:0]
 	for i := range requests {
 		steps := stepsOf(&requests[i])
-		s.places = append(s.places, place{req: &requests[i], shard: &s.shard, steps: steps, entry: cells[i].hold(now, steps)})
+		s.places = append(s.places, place{
+			req: &requests[i], shard: &s.shard, steps: steps, counts: cells[i].hold(now, steps), expires: &cells[i].expires,
+		})
 	}
 	return s.places
 }
 
-// hold returns the cell's entry, which has nothing of other steps, nor what has expired.
-func (c *Cell) hold(now int64, steps *steps) *entry {
+// hold returns what the cell counts, nothing of other steps, nor what has expired.
+func (c *Cell) hold(now int64, steps *steps) counts {
 	switch {
-	case c.entry == nil || c.entry.steps != steps:
-		c.entry = steps.entry()
-		c.entry.steps = steps
-	case c.entry.expires <= now:
-		c.entry.reset()
+	case c.steps != steps:
+		*c = Cell{counts: steps.counts(), steps: steps}
+	case c.expires <= now:
+		c.counts.reset()
 	}
-	return c.entry
+	return c.counts
 }

@@ -108,11 +108,11 @@ func (p *place) giveBack(now int64, a admission) {
 	gains := make([]int64, len(p.req.Rules))
 	resets := make([]time.Duration, len(p.req.Rules))
 	for i, rule := range p.req.Rules {
-		gains[i], resets[i] = p.counts().describe(now, p.req, rule)
+		gains[i], resets[i] = p.held().describe(now, p.req, rule)
 	}
 	p.discharge(now, a)
 	for i, rule := range p.req.Rules {
-		remaining, reset := p.counts().describe(now, p.req, rule)
+		remaining, reset := p.held().describe(now, p.req, rule)
 		if gains[i] = remaining - gains[i]; gains[i] == 0 && reset < resets[i] {
 			gains[i] = 1 // a part of one
 		}

@@ -9,38 +9,6 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// A new key without room takes the place of that one of the next few which expires first.
-func TestEvictsWhatExpiresFirst(t *testing.T) {
-	const keys = 20
-	var sh shard
-	for i := range keys {
-		sh.fresh(0, uint64(i), string(rune('a'+i)), bucketSteps, keys).expires = int64(1000 - i)
-	}
-	sh.hand = 0
-	sh.evict()
-	if e := sh.get(2*looksNew, string(rune('a'+2*looksNew))); e != nil || len(sh.all) != keys-1 {
-		t.Errorf("%d entries are left, with %+v, want all but this one", len(sh.all), e)
-	}
-}
-
-// What has expired is used again for new keys, a bounded number of entries.
-func TestSpares(t *testing.T) {
-	var sh shard
-	for i := range 2 * mostSpares {
-		sh.fresh(0, uint64(i), string(rune('a'+i)), bucketSteps, 100).expires = 10
-	}
-	sh.sweep(10, 100)
-	if n := len(sh.spares); n != mostSpares {
-		t.Fatalf("%d spares, want %d", n, mostSpares)
-	}
-	for left := mostSpares - 1; left >= 0; left-- {
-		spare := sh.spares[left]
-		if got := sh.spare(); got != spare || len(sh.spares) != left {
-			t.Fatalf("spare() = %p with %d left, want %p with %d", got, len(sh.spares), spare, left)
-		}
-	}
-}
-
 // A call of known keys, whose outcome has been one before, allocates nothing, and what only looks has no charges.
 func TestTakeAllocatesNothing(t *testing.T) {
 	s := New()
@@ -60,5 +28,40 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	requests[0].Cost, requests[1].Cost = 0, 0
 	if call(); len(out.Receipt.Charges) != 0 {
 		t.Errorf("the receipt of a look has the charges %v, want none", out.Receipt.Charges)
+	}
+}
+
+// A new key without room takes the place of that one of the next few which expires first.
+func TestEvictsWhatExpiresFirst(t *testing.T) {
+	const keys = 20
+	var table table[bucket, *bucket]
+	for i := range keys {
+		_, expires := table.put(withHome(i, i), string(rune('a'+i)))
+		*expires = int64(1000 - i)
+	}
+	table.evict()
+	last := 2*looksNew - 1
+	if c, _ := table.get(withHome(last, last), string(rune('a'+last)), always); c != nil || table.len() != keys-1 {
+		t.Errorf("%d keys are left, with %+v, want all but this one", table.len(), c)
+	}
+}
+
+// The memory of what has expired is used again for new keys, a bounded part of it.
+func TestSpares(t *testing.T) {
+	var table table[slidingLog, *slidingLog]
+	for i := range 2 * mostSpares {
+		c, expires := table.put(withHome(i, i), string(rune('a'+i)))
+		c.(*slidingLog).admissions = make([]logged, 3)
+		*expires = 10
+	}
+	table.sweep(10, 100)
+	if n := len(table.spares); n != mostSpares || table.len() != 0 {
+		t.Fatalf("%d spares and %d keys, want %d and none", n, table.len(), mostSpares)
+	}
+	for left := mostSpares - 1; left >= -1; left-- {
+		c, _ := table.put(withHome(left+1, left+1), string(rune('a'+left+1)))
+		if log := c.(*slidingLog).admissions; len(log) != 0 || cap(log) == 0 != (left < 0) || len(table.spares) != max(0, left) {
+			t.Fatalf("put() has memory of %d with %d spares left, want some while there are spares, %d", cap(log), len(table.spares), left)
+		}
 	}
 }

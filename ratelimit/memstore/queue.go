@@ -47,8 +47,9 @@ func (q *queue) charge(now int64, req *store.Request, a admission) (ends, note i
 func (q *queue) giveBack(now int64, req *store.Request, a admission) {
 	for _, rule := range req.Rules {
 		d := q.of(now, rule)
-		if d = d.moved(-a.cost * d.window); d.full == a.at+a.note {
-			q.set(d)
+		back := -a.cost * d.window
+		if steps, _ := d.move(back); d.full+steps == a.at+a.note {
+			q.open(now, rule).owe(back)
 		}
 	}
 }

@@ -35,37 +35,40 @@ type admission struct {
 
 // steps are one way to count.
 type steps struct {
-	entry     func() *entry // an entry whose counts hold nothing
+	kind      int           // which of all, 0 to kinds-1
+	counts    func() counts // that hold nothing
+	book      func() book   // without keys
 	none      counts        // of all keys that hold nothing; never changed
 	remembers bool          // every admission by its id
 }
 
-func newSteps[T any, C interface {
+// countsOf is the pointers to T that are counts.
+type countsOf[T any] interface {
 	*T
 	counts
-}](remembers bool) *steps {
+}
+
+func newSteps[T any, C countsOf[T]](kind int, remembers bool) *steps {
 	return &steps{
-		entry: func() *entry {
-			e := new(struct {
-				entry
-				own T
-			})
-			e.counts = C(&e.own)
-			return &e.entry
-		},
+		kind:      kind,
+		counts:    func() counts { return C(new(T)) },
+		book:      func() book { return new(table[T, C]) },
 		none:      C(new(T)),
 		remembers: remembers,
 	}
 }
 
 var (
-	slidingLogSteps     = newSteps[slidingLog](true)
-	slidingWindowSteps  = newSteps[slidingWindow](false)
-	fixedWindowSteps    = newSteps[fixedWindow](false)
-	bucketSteps         = newSteps[bucket](false)
-	intervalBucketSteps = newSteps[intervalBucket](false)
-	queueSteps          = newSteps[queue](false)
+	bucketSteps         = newSteps[bucket](0, false)
+	slidingLogSteps     = newSteps[slidingLog](1, true)
+	slidingWindowSteps  = newSteps[slidingWindow](2, false)
+	fixedWindowSteps    = newSteps[fixedWindow](3, false)
+	intervalBucketSteps = newSteps[intervalBucket](4, false)
+	queueSteps          = newSteps[queue](5, false)
 )
+
+// kinds is how many steps there are.
+const kinds = 6
 
 // stepsOf returns the steps by which req counts, nil if the store has none.
 func stepsOf(req *store.Request) *steps {

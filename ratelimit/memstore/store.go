@@ -189,7 +189,7 @@ func (s *Store) Len() int {
 	n := 0
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
-		n += len(s.shards[i].all)
+		n += s.shards[i].len()
 		s.shards[i].mu.Unlock()
 	}
 	return n
