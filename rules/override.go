@@ -85,6 +85,37 @@ func Resolve(policies []*Policy, layers ...[]Override) (map[*Policy]*Overridden,
 	return r.all, nil
 }
 
+// ErrUnlike is of overrides that leave limits which share a bucket with different numbers.
+var ErrUnlike = errors.New("limits that share a bucket are not overridden alike")
+
+// problem is one problem of overrides.
+type problem struct {
+	text string
+	kind error // ErrUnlike, or nil
+}
+
+func (p *problem) Error() string { return p.text }
+func (p *problem) Unwrap() error { return p.kind }
+
+// Misfits are the names of those overrides that are wrong, each for itself, whatever the others are: most of them at most.
+func Misfits(policies []*Policy, overrides []Override, most int) (names []string) {
+	known := newLimitNames(policies)
+	for i := range overrides {
+		r := resolution{names: known, all: make(map[*Policy]*Overridden)}
+		r.apply(overrides[i : i+1])
+		for _, o := range r.all {
+			r.change(o)
+		}
+		if len(r.errs) == 0 {
+			continue
+		}
+		if names = append(names, overrides[i].Name); len(names) == most {
+			return names
+		}
+	}
+	return names
+}
+
 // resolution is overrides on their way to the limits that they mean.
 type resolution struct {
 	names limitNames
@@ -92,17 +123,24 @@ type resolution struct {
 	errs  []error
 }
 
+// mostOfProblem is how many bytes of a problem are told, of which a text that somebody has written may be most.
+const mostOfProblem = 1000
+
 func (r *resolution) failf(at Place, format string, args ...any) {
+	r.fail(at, nil, format, args...)
+}
+
+func (r *resolution) fail(at Place, kind error, format string, args ...any) {
 	where := ""
 	if text := at.String(); text != "" {
 		where = text + ": "
 	}
-	err := errors.New(where + fmt.Sprintf(format, args...))
+	err := &problem{where + Brief(fmt.Sprintf(format, args...), mostOfProblem), kind}
 	if n := len(r.errs); n > 0 && r.errs[n-1].Error() == err.Error() {
 		return // of a name that stands for several limits
 	}
 	if len(r.errs) == MaxProblems {
-		err = errors.New(where + "and more, which are not told of: mend these first")
+		err.text = where + "and more, which are not told of: mend these first"
 	}
 	if !r.full() {
 		r.errs = append(r.errs, err)
@@ -216,7 +254,7 @@ func (r *resolution) checkAlike(a, b limitAt) {
 	if by == nil {
 		by, unlike = byOther, a
 	}
-	r.failf(by.At, "limit %q shares its bucket with %q: %v; override both alike", by.Name, unlike.qualified(), differ)
+	r.fail(by.At, ErrUnlike, "limit %q shares its bucket with %q: %v; override both alike", by.Name, unlike.qualified(), differ)
 }
 
 // now returns a limit as it is with its override.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -220,5 +221,18 @@ func TestOverriddenLimitsAreValid(t *testing.T) {
 	}
 	if resolved < 1000 {
 		t.Errorf("%d overrides were good, want more to look at", resolved)
+	}
+}
+
+// Of a long text that is wrong, a problem tells the beginning, and of limits that share a bucket, that they do.
+func TestResolveTellsOfLongTexts(t *testing.T) {
+	policies := shop(t)
+	name := policies[0].Name(0)
+	long := strings.Repeat("x", 45_000)
+	for _, o := range []Override{{Name: name, Text: long}, {Name: long, Text: "5,1h"}, {Name: name, Text: "5,1h mode=" + long}} {
+		_, err := Resolve(policies, []Override{o})
+		if err == nil || len(err.Error()) > 1100 || !strings.Contains(err.Error(), " bytes more)") || errors.Is(err, ErrUnlike) {
+			t.Errorf("Resolve of %.20q: %.20q = %.2000v, want an error of 1100 bytes at most, which says that there is more", o.Name, o.Text, err)
+		}
 	}
 }
