@@ -3,6 +3,8 @@ package traffic
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,4 +137,36 @@ func reader(t *testing.T, log Log, text string) *Reader {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// A queue gives what came by its time, those of one time as they came, however much of it is given before it grows.
+func TestQueue(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var q queue
+	var want []Call
+	latest, given := int64(0), 0
+	for len(want) < 20*fewestQueued {
+		for range r.IntN(3 * fewestQueued) {
+			latest += r.Int64N(3)
+			want = append(want, Call{At: max(0, latest-r.Int64N(50)*r.Int64N(2)), Cost: int64(len(want))})
+			q.put(&want[len(want)-1])
+		}
+		slices.SortStableFunc(want[given:], func(a, b Call) int { return int(a.At - b.At) })
+		for n := r.IntN(2 * fewestQueued); n > 0 && q.first() != nil && q.first().At < latest-50; n-- {
+			if got := q.first().Call; got != want[given] {
+				t.Fatalf("call %d is %+v, want %+v", given, got, want[given])
+			}
+			q.drop()
+			given++
+		}
+	}
+	for ; q.first() != nil; given++ {
+		if got := q.first().Call; got != want[given] {
+			t.Fatalf("call %d is %+v, want %+v", given, got, want[given])
+		}
+		q.drop()
+	}
+	if given != len(want) || len(q.ring) == fewestQueued {
+		t.Errorf("%d of %d calls, in a ring of %d, want all, and that it has grown", given, len(want), len(q.ring))
+	}
 }
