@@ -89,12 +89,15 @@ func (l *Limiter) KeepOverrides(ctx context.Context, err error) {
 	l.keep(ctx, err)
 }
 
+// mostLogged is how many bytes of an error a line of the log has, of which texts that people have written may be most.
+const mostLogged = 4000
+
 func (l *Limiter) keep(ctx context.Context, err error) {
 	first := err.Error() != l.refused
 	l.refused = err.Error()
 	l.news = append(l.news, func() {
 		if first {
-			l.log.ErrorContext(ctx, "rate limit overrides cannot be used; those before them stay in force", "error", err)
+			l.log.ErrorContext(ctx, "rate limit overrides cannot be used; those before them stay in force", "error", rules.Brief(err.Error(), mostLogged))
 		}
 		l.tellReload(ctx, err)
 	})

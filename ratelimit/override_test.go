@@ -138,6 +138,34 @@ func TestOverrideRefused(t *testing.T) {
 	}
 }
 
+// However much is wrong with overrides, and however long their texts are, a line of the log has the beginning of it.
+func TestOverrideRefusedBriefly(t *testing.T) {
+	var log bytes.Buffer
+	l := limiter(t, memstore.New(), ratelimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	l.Guard(create(limits(t, "user 2,1h")...))
+	long := strings.Repeat("x", 45_000)
+	if err := l.Override(context.Background(), override("Create", long)); err == nil {
+		t.Error("Override = nil, want an error")
+	}
+	var many []rules.Override
+	for n := range 50 {
+		many = append(many, override(fmt.Sprint(long, n), "off")...)
+	}
+	if err := l.Override(context.Background(), many); err == nil {
+		t.Error("Override = nil, want an error")
+	}
+	l.KeepOverrides(context.Background(), errors.New(long))
+	lines := strings.SplitAfter(strings.TrimSpace(log.String()), "\n")
+	for _, line := range lines {
+		if len(line) > 5000 || !strings.Contains(line, " bytes more)") {
+			t.Errorf("a line of %d bytes, want 5000 at most, with how many are left out: %.100s", len(line), line)
+		}
+	}
+	if len(lines) != 3 {
+		t.Errorf("%d lines, want 3", len(lines))
+	}
+}
+
 // reloads counts what it is told of overrides.
 type reloads struct{ good, bad atomic.Int64 }
 

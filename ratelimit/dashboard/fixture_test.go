@@ -180,7 +180,10 @@ type snapshot struct {
 	Now       int64
 	Fleet     struct{ Scope, Text string }
 	Store     struct{ State, Title, Text, Breaker, Breaking string }
-	Overrides struct{ Count int }
+	Overrides struct {
+		Count   int
+		Refused string
+	}
 	Latency   [2]float64
 	Instances []struct {
 		Name, Rules string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // storeView is how the store does, in plain words.
@@ -59,17 +60,7 @@ func (d *Dashboard) cause() string {
 	if t == nil {
 		return "."
 	}
-	return ": " + cut(t.text, 300)
-}
-
-// cut is a text, or the first n characters of a longer one.
-func cut(text string, n int) string {
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i] + "…"
-		}
-	}
-	return text
+	return ": " + rules.Brief(t.text, 300)
 }
 
 // fleetView says whose counts are shown, and why.
@@ -87,7 +78,7 @@ func (d *Dashboard) scopeOf(s shared) fleetView {
 	case time.Since(s.read) < fresh:
 		return fleetView{"fleet", fmt.Sprintf("The sum of %s, by way of Redis in %v.", plural(len(s.instances), "instance"), s.trip.Round(10*time.Microsecond))}
 	case s.err != nil:
-		return fleetView{"instance", "This instance alone: Redis does not tell what the others count: " + cut(s.err.Error(), 200)}
+		return fleetView{"instance", "This instance alone: Redis does not tell what the others count: " + rules.Brief(s.err.Error(), mostTold)}
 	}
 	return fleetView{"instance", "This instance alone, until Redis has told what the others count."}
 }
@@ -114,7 +105,7 @@ func (d *Dashboard) overridesOf(s ratelimit.Survey) (v overridesView) {
 			}
 		}
 	}
-	v.Refused = s.Refused
+	v.Refused = rules.Brief(s.Refused, mostPaged)
 	if t := d.observer.reload.Load(); t != nil {
 		v.Changed = t.at.Unix()
 	}

@@ -382,12 +382,3 @@ func TestInstancesStandByName(t *testing.T) {
 		t.Errorf("the instances are %q, want %q", got, want)
 	}
 }
-
-// A text that is cut is cut between its characters, and no shorter than said.
-func TestCut(t *testing.T) {
-	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc…", "äöü": "äöü", "😀😀😀😀": "😀😀😀…", "a\xffbc": "a\xffb…"} {
-		if got := cut(text, 3); got != want {
-			t.Errorf("cut(%q, 3) = %q, want %q", text, got, want)
-		}
-	}
-}

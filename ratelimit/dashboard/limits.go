@@ -22,15 +22,20 @@ type limitView struct {
 	At        string `json:"at,omitempty"`
 	Directive string `json:"directive"`
 	Now       string `json:"now,omitempty"` // the directive that holds, where that is another
-	Override  string `json:"override,omitempty"`
-	From      string `json:"from,omitempty"` // where the override stands
-	Mode      string `json:"mode"`           // enforce, shadow or off
+	Override  string `json:"-"`
+	Told      string `json:"override,omitempty"` // Override, or its beginning
+	Long      bool   `json:"long,omitempty"`     // which is no text to write anew
+	From      string `json:"from,omitempty"`     // where the override stands
+	Mode      string `json:"mode"`               // enforce, shadow or off
 	Plan      string `json:"plan,omitempty"`
 	OnFail    string `json:"onfail"`
 	Holds     bool   `json:"holds,omitempty"` // a concurrency or a lock, of which no ids can be asked
 	Bans      bool   `json:"bans,omitempty"`
 	Computed  bool   `json:"computed,omitempty"` // its rules, by the program for each caller
 }
+
+// mostListed is how many bytes the list of limits has of an override: more than one with all rules and options that a limit may have needs.
+const mostListed = 1000
 
 // limitsOf are the limits of a survey, by method and in the order of their directives.
 func (d *Dashboard) limitsOf(s ratelimit.Survey) []limitView {
@@ -63,6 +68,8 @@ func (d *Dashboard) limit(mode rules.Mode, p rules.Overridden, i int) limitView 
 	now.Name = written.Name
 	if p.By != nil && p.By[i] != nil {
 		v.Override, v.From = p.By[i].Text, p.By[i].At.String()
+		v.Told = rules.Brief(v.Override, mostListed)
+		v.Long = v.Told != v.Override
 		v.Now = now.String()
 	}
 	if p.Off != nil && p.Off[i] {

@@ -115,7 +115,7 @@ type order struct {
 	whom
 	Do      string `json:"do"` // reset, grant, ban, unban or override
 	Permits int64  `json:"permits"`
-	For     string `json:"for"`   // a Go duration
+	For     string `json:"for"`   // a duration as ban= has it
 	Limit   string `json:"limit"` // what overrides call it
 	Text    string `json:"text"`  // an override, "shadow", "enforce" or "off"; empty for none
 }
@@ -142,22 +142,36 @@ func (d *Dashboard) change(r *http.Request) (any, error) {
 	if err := read(r, &o); err != nil {
 		return nil, err
 	}
-	who := cut(d.who(r), 200)
+	who := rules.Brief(d.who(r), mostTold)
 	what, do, err := d.plan(o)
 	if err != nil {
-		what = cut(o.String(), 200)
+		what = rules.Brief(o.String(), mostTold)
 	} else {
 		err = do(r.Context())
 	}
+	var but *aside
+	if errors.As(err, &but) {
+		what += ": " + but.text
+	}
 	attrs := []slog.Attr{slog.String("who", who), slog.String("what", what), slog.String("instance", d.instance)}
-	if err != nil {
-		d.log.LogAttrs(r.Context(), slog.LevelWarn, "rate limits could not be changed by hand", append(attrs, slog.String("error", cut(err.Error(), 500)))...)
+	if err != nil && but == nil {
+		d.log.LogAttrs(r.Context(), slog.LevelWarn, "rate limits could not be changed by hand", append(attrs, slog.String("error", rules.Brief(err.Error(), mostLogged)))...)
 		return nil, err
 	}
 	d.log.LogAttrs(r.Context(), slog.LevelInfo, "rate limits were changed by hand", attrs...)
 	d.record(r.Context(), change{When: d.observer.clock().UnixMilli(), Who: who, What: what})
+	if but != nil {
+		return nil, fmt.Errorf("dashboard: the override is written; %w", but)
+	}
 	return doneView{"Done: " + what}, nil
 }
+
+// How many bytes are told of a text that somebody has written, of an error in the log, and of one on the page.
+const (
+	mostTold   = 200
+	mostLogged = 500
+	mostPaged  = 4000
+)
 
 // plan says what an order is, and returns what does it.
 func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, err error) {
@@ -182,9 +196,9 @@ func (d *Dashboard) plan(o order) (what string, do func(context.Context) error, 
 			return grant(ctx, guard, id, o.Permits)
 		}, nil
 	case "ban":
-		length, err := time.ParseDuration(o.For)
-		if err != nil || length <= 0 {
-			return "", nil, refusef("found a ban for %q, want a duration such as 10m or 24h", o.For)
+		length, err := rules.ParseBan(o.For)
+		if err != nil {
+			return "", nil, refusef("for how long to ban: %w", err)
 		}
 		return fmt.Sprintf("ban %s for %v", whose, length), func(ctx context.Context) error {
 			return d.ban(ctx, guard, id, length)
@@ -321,7 +335,7 @@ func (d *Dashboard) posted(answer func(*http.Request) (any, error)) http.Handler
 		}
 		v, err := answer(r)
 		if err != nil {
-			http.Error(w, err.Error(), statusOf(err))
+			http.Error(w, rules.Brief(err.Error(), mostPaged), statusOf(err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

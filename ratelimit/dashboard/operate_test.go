@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,7 +91,7 @@ func TestRefused(t *testing.T) {
 		{"lookup", `{"id":"` + strings.Repeat("a", 1<<16) + `"}`, "400 .*more than 65536 bytes"},
 		{"change", `{}`, "400 "},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"dance"}`, `400 .*found the change "dance", want reset, grant, ban, unban or override`},
-		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"soon"}`, `400 .*"soon", want a duration`},
+		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"soon"}`, `400 dashboard: for how long to ban: found "soon", want a duration`},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"-1s"}`, `400 .*want a duration`},
 		{"change", `{"method":"Create","kind":"user","id":"a","do":"ban","for":"99999999h"}`, `4..`},
 		{"change", `{"method":"Find","kind":"ip","id":"192.0.2.7","do":"ban","for":"1m"}`, `400 dashboard: found no limit by ip of orders.Orders.Find that has ban=, want one`},
@@ -118,14 +119,14 @@ func TestRefusedIsLogged(t *testing.T) {
 		`{"method":"Create","kind":"user","id":"alice","do":"ban","for":"soon"}`:                 "ban user of Create",
 		`{"method":"Creat","kind":"user","id":"alice","do":"reset"}`:                             "reset user of Creat",
 		`{"method":"Create","kind":"user","id":"alice","do":"grant","permits":-1}`:               "grant user of Create",
-		`{"method":"` + strings.Repeat("a", 1000) + `","kind":"user","id":"alice","do":"reset"}`: "reset user of " + strings.Repeat("a", 186) + "…",
+		`{"method":"` + strings.Repeat("a", 1000) + `","kind":"user","id":"alice","do":"reset"}`: "reset user of " + strings.Repeat("a", 186) + "… (and 814 bytes more)",
 		`{"do":"override","limit":"orders.Orders.Creat/user","text":"5,1s"}`:                     "override orders.Orders.Creat/user",
 	} {
 		i := newLocal(t, dashboard.WithWrites(), dashboard.WithWho(func(r *http.Request) string { return "bob" }))
 		w := i.post("change", body)
 		var line struct{ Msg, Who, What, Error string }
 		err := json.Unmarshal([]byte(i.log.String()), &line)
-		if err != nil || line.Msg != "rate limits could not be changed by hand" || line.Who != "bob" || line.What != what || len(line.Error) > 520 || !strings.HasPrefix(strings.TrimSpace(w.Body.String()), strings.TrimSuffix(line.Error, "…")) {
+		if err != nil || line.Msg != "rate limits could not be changed by hand" || line.Who != "bob" || line.What != what || len(line.Error) > 540 || !strings.HasPrefix(strings.TrimSpace(w.Body.String()), regexp.MustCompile(`… \(and \d+ bytes more\)$`).ReplaceAllString(line.Error, "")) {
 			t.Errorf("%.80s is logged as %+v (%v), want bob's %q with %q", body, line, err, what, w.Body)
 		}
 		if strings.Contains(i.log.String(), "alice") {
@@ -218,7 +219,7 @@ func TestLogOfChanges(t *testing.T) {
 		if want := regexp.MustCompile(`^reset user #[0-9a-f]{16} of orders.Orders.Create$`); !want.MatchString(first.What) || first.Who != "bob" || first.When != begin.UnixMilli() {
 			t.Errorf("the first change is %+v, want bob's %v at %v", first, want, begin.UnixMilli())
 		}
-		if latest.What != "grant 1 permit to all callers of orders.Orders.Create" || len(latest.Who) > 210 || latest.When != begin.Add(time.Minute).UnixMilli() {
+		if latest.What != "grant 1 permit to all callers of orders.Orders.Create" || len(latest.Who) > 230 || latest.When != begin.Add(time.Minute).UnixMilli() {
 			t.Errorf("the latest change is %+v, want the grant a minute later, by whoever has a long name, cut", latest)
 		}
 		if strings.Contains(i.log.String(), "alice") {
@@ -319,8 +320,8 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// meddler does something before the overrides are written.
-type meddler struct{ do atomic.Pointer[func()] }
+// meddler does something before the overrides are written, and something then.
+type meddler struct{ do, then atomic.Pointer[func()] }
 
 func (m *meddler) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -329,6 +330,9 @@ func (m *meddler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if slices.Contains([]any{"eval", "hset", "hdel"}, cmd.Args()[0]) && slices.Contains(cmd.Args(), any("rl:overrides")) {
 			if do := m.do.Swap(nil); do != nil {
 				(*do)()
+			}
+			if then := m.then.Swap(nil); then != nil {
+				defer (*then)()
 			}
 		}
 		return next(ctx, cmd)
@@ -366,6 +370,111 @@ func TestOverrideMeetsAnother(t *testing.T) {
 	sets("Gone")
 	if w := i.post("change", `{"do":"override","limit":"orders.Orders.Create/user","text":"7,1h"}`); w.Code != 400 || !strings.Contains(w.Body.String(), "Gone") {
 		t.Errorf("override beside a wrong one of another = %d %s, want 400 and what is wrong", w.Code, w.Body)
+	}
+}
+
+// A change that another overtakes, or that this instance does not heed, is done: it is told what has become of it, on the page, in the log and in the list of changes.
+func TestOverrideOvertaken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	shell, client, other := server.Client(t), server.Client(t), new(meddler)
+	client.AddHook(other)
+	i := newShared(t, client, dashboard.WithWrites(), dashboard.WithWho(func(*http.Request) string { return "bob" }))
+	for _, test := range []struct {
+		meddle func()
+		text   string
+		want   string
+	}{
+		{func() { shell.HSet(context.Background(), "rl:overrides", "orders.Orders.Create/user", "5,1h") }, "20,1h", `it was overtaken by "5,1h", which somebody has written since`},
+		{func() { shell.HDel(context.Background(), "rl:overrides", "orders.Orders.Create/user") }, "21,1h", "it was overtaken: somebody has taken it away since"},
+		{func() {}, "22,1h", "this instance does not heed it yet: does it run override.New"},
+	} {
+		other.then.Store(&test.meddle)
+		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, test.text))
+		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, "409 dashboard: the override is written; "+test.want) {
+			t.Errorf("override by %s = %s, want 409 and that %s", test.text, got, test.want)
+		}
+		want := fmt.Sprintf("override orders.Orders.Create/user by %q: %s", test.text, test.want)
+		if log := i.log.String(); !strings.Contains(log, `"rate limits were changed by hand","who":"bob","what":`+strings.TrimSuffix(strconv.Quote(want), `"`)) {
+			t.Errorf("the log does not have %s:\n%s", want, log)
+		}
+		page := i.watch()
+		page.until("the change is listed", func() bool {
+			return len(page.latest.Changes) > 0 && strings.HasPrefix(page.latest.Changes[0].What, want)
+		})
+	}
+}
+
+// Who is refused is told how it is done, where it can be done otherwise, and nothing of what does not matter to him.
+func TestOverrideRefusedSaysHow(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	i := newShared(t, client, dashboard.WithWrites())
+	for _, line := range []string{"One", "Two"} {
+		d, err := rules.Parse("//ratelimit:user 3,1h bucket=pool name=" + line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.limiter.Prepare(&rules.Policy{Package: "shop/pool", Type: "pool.Pool", Method: line, Limits: []rules.Limit{d.Limit}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const bucket, away = "; limits that share a bucket are changed together by rlgen override", `; what is wrong in rl:overrides is taken away by rlgen override remove`
+	for _, test := range []struct{ limit, text, has, want string }{
+		{"orders.Orders.Create/user", "nonsense", "", ""},
+		{"pool.Pool.One", "4,1h", "", bucket},
+		{"orders.Orders.Create/user", "6,1h", "\x00", away + ` ""`},
+		{"orders.Orders.Create/user", "6,1h", "Gone", away + ` Gone`},
+	} {
+		client.Del(t.Context(), "rl:overrides")
+		if test.has != "" {
+			client.HSet(t.Context(), "rl:overrides", strings.Trim(test.has, "\x00"), "5,1h")
+		}
+		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":%q,"text":%q}`, test.limit, test.text))
+		body := strings.TrimSpace(w.Body.String())
+		if w.Code != 400 || !strings.HasPrefix(body, "dashboard: nothing is changed: ") || !strings.HasSuffix(body, test.want) {
+			t.Errorf("override of %s by %s beside %q = %d %s, want 400 and %q at its end", test.limit, test.text, test.has, w.Code, body, test.want)
+		}
+		for _, hint := range []string{bucket, away} {
+			if strings.Contains(body, hint) != (strings.Contains(test.want, hint)) {
+				t.Errorf("override of %s by %s beside %q = %s, want %q alone", test.limit, test.text, test.has, body, test.want)
+			}
+		}
+	}
+}
+
+// However long a text is, the log, the page and its answers have the beginning, and how much more there is.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	i := newShared(t, client, dashboard.WithWrites())
+	watch(t, i, client)
+	const n = 45_000
+	blanks, junk := "20,1h"+strings.Repeat(" ", n)+"mode=shadow", strings.Repeat("x", n)
+	if err := redisoverride.Set(t.Context(), client, "orders.Orders.Create/user", blanks); err != nil {
+		t.Fatal(err)
+	}
+	page := i.watch()
+	page.until("the override is shown", func() bool { return len(page.limits.Limits) > 0 && page.limits.Limits[0].Override != "" })
+	if got := page.limits.Limits[0].Override; len(got) > 1100 || !strings.HasSuffix(got, " bytes more)") {
+		t.Errorf("the page has %d bytes of the override, want 1100 at most, and how many more there are", len(got))
+	}
+	for _, text := range []string{junk, "21,1h" + strings.Repeat(" ", n) + "mode=shadow"} {
+		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, text))
+		if body := w.Body.String(); len(body) > 5000 || !strings.Contains(body, " bytes more)") {
+			t.Errorf("override by %d bytes is answered by %d: %.5000s", len(text), len(body), body)
+		}
+	}
+	if err := redisoverride.Set(t.Context(), client, "orders.Orders.Create/user", junk); err != nil {
+		t.Fatal(err)
+	}
+	page.until("the override is refused", func() bool { return page.latest.Overrides.Refused != "" })
+	if got := page.latest.Overrides.Refused; len(got) > 5000 {
+		t.Errorf("the page has %d bytes of what is wrong with overrides, want 5000 at most", len(got))
+	}
+	for line := range strings.Lines(i.log.String()) {
+		if len(line) > 6000 {
+			t.Errorf("a line of the log has %d bytes: %.200s", len(line), line)
+		}
 	}
 }
 

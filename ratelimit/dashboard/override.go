@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (d *Dashboard) planOverride(o order) (what string, do func(context.Context)
 		return "", nil, refusef("found the limit %q, want one of this page's", o.Limit)
 	}
 	text := l.become(o.Text)
-	if what = fmt.Sprintf("override %s by %q", l.Handle, text); text == "" {
+	if what = fmt.Sprintf("override %s by %q", l.Handle, rules.Brief(text, mostTold)); text == "" {
 		what = fmt.Sprintf("let %s hold as it is written", l.Handle)
 	}
 	return what, func(ctx context.Context) error { return d.override(ctx, l, text, text == strings.TrimSpace(o.Text)) }, nil
@@ -54,18 +55,21 @@ func (l *limitView) become(asked string) string {
 func (d *Dashboard) override(ctx context.Context, l limitView, text string, asked bool) error {
 	ctx, cancel := context.WithTimeout(ctx, overrideBudget)
 	defer cancel()
+	written := ""
 	_, err := redisoverride.Amend(ctx, d.client, func(now []rules.Override) (map[string]string, error) {
 		name, found := d.entry(now, l.Handle)
 		if ours := l.From == d.hash; !asked && (ours || found != "") && (!ours || found != l.Override) {
 			return nil, refusef("nothing is changed: found %s overridden by %q meanwhile, want %q, of which this was made; look again", l.Handle, found, l.Override)
 		}
-		changed := slices.DeleteFunc(slices.Clone(now), func(o rules.Override) bool { return o.Name == name })
+		others := slices.DeleteFunc(slices.Clone(now), func(o rules.Override) bool { return o.Name == name })
+		changed := slices.Clip(others)
 		if text != "" {
 			changed = append(changed, rules.Override{Name: name, Text: text})
 		}
 		if _, err := rules.Resolve(d.policies(), d.layers(changed)...); err != nil {
-			return nil, refusef("nothing is changed: %w; limits that share a bucket are changed together by rlgen override", err)
+			return nil, refusef("nothing is changed: %w%s", err, d.hint(err, others))
 		}
+		written = name
 		return map[string]string{name: text}, nil
 	}, redisoverride.WithKey(d.hash))
 	if errors.As(err, new(refusal)) {
@@ -74,7 +78,7 @@ func (d *Dashboard) override(ctx context.Context, l limitView, text string, aske
 	if err != nil && !errors.Is(err, redisoverride.ErrUntold) {
 		return fmt.Errorf("dashboard: %w", err)
 	}
-	return d.heed(ctx, l.Handle, text)
+	return d.heed(ctx, l.Handle, written, text)
 }
 
 // entry is the name by which a hash has a limit, which may be without its type, and its text.
@@ -91,13 +95,38 @@ func (d *Dashboard) entry(hash []rules.Override, handle string) (name, text stri
 // overrideBudget is how long writing an override and waiting for it may take.
 const overrideBudget = 5 * time.Second
 
-var errUnheeded = errors.New("dashboard: the override is written, and this instance does not heed it yet: " +
-	"does it run override.New with redisoverride.New of this Redis and this hash (WithOverridesKey), or ratelimitfx.Overrides with it?")
+// hint is how what a page cannot do is done.
+func (d *Dashboard) hint(err error, hash []rules.Override) string {
+	if errors.Is(err, rules.ErrUnlike) {
+		return "; limits that share a bucket are changed together by rlgen override"
+	}
+	if mend := redisoverride.Mend(d.policies(), hash); mend != "" {
+		return "; what is wrong in " + d.hash + " is taken away by " + mend
+	}
+	return ""
+}
 
-// heed waits until this instance decides by an override.
-func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
-	tick := time.NewTicker(10 * time.Millisecond)
+// aside is of a change that is done, and of what has come between it and those who are to heed it.
+type aside struct{ text string }
+
+func (a *aside) Error() string { return a.text }
+
+func asidef(format string, args ...any) error { return &aside{fmt.Sprintf(format, args...)} }
+
+const unheeded = "this instance does not heed it yet: " +
+	"does it run override.New with redisoverride.New of this Redis and this hash (WithOverridesKey), or ratelimitfx.Overrides with it?"
+
+// How often it is looked whether this instance heeds an override, and whether another has overtaken that.
+const (
+	looksAtLimit = 10 * time.Millisecond
+	looksAtHash  = 250 * time.Millisecond
+)
+
+// heed waits until this instance decides by an override, which the hash has by a name, or another overtakes it.
+func (d *Dashboard) heed(ctx context.Context, handle, name, text string) error {
+	tick, look := time.NewTicker(looksAtLimit), time.NewTicker(looksAtHash)
 	defer tick.Stop()
+	defer look.Stop()
 	for {
 		l, _ := d.named(handle)
 		ours := l.From == d.hash
@@ -105,14 +134,38 @@ func (d *Dashboard) heed(ctx context.Context, handle, text string) error {
 		case text == "" && !ours, ours && l.Override == text:
 			return nil
 		case l.Override != "" && !ours:
-			return fmt.Errorf("dashboard: the override is written, and does not hold: %s says %q in its place", l.From, l.Override)
+			return asidef("it does not hold: %s says %q in its place", l.From, rules.Brief(l.Override, mostTold))
 		}
 		select {
 		case <-tick.C:
+		case <-look.C:
+			if err := d.overtaken(ctx, name, text); err != nil {
+				return err
+			}
 		case <-ctx.Done():
-			return errUnheeded
+			return cmp.Or(d.overtaken(context.WithoutCancel(ctx), name, text), asidef(unheeded))
 		}
 	}
+}
+
+// overtaken says what the hash has in place of a text that was written there. Where that cannot be known, it says nothing.
+func (d *Dashboard) overtaken(ctx context.Context, name, text string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, failed := redisoverride.Amend(ctx, d.client, func(now []rules.Override) (map[string]string, error) {
+		switch _, found := d.entry(now, name); {
+		case found == text:
+		case found == "":
+			err = asidef("it was overtaken: somebody has taken it away since")
+		default:
+			err = asidef("it was overtaken by %q, which somebody has written since", rules.Brief(found, mostTold))
+		}
+		return nil, nil
+	}, redisoverride.WithKey(d.hash))
+	if failed != nil {
+		return nil
+	}
+	return err
 }
 
 // layers are the overrides in force, with what is to be in the hash in place of what was: that layer, or else the last that is empty, or one behind all others.

@@ -428,7 +428,7 @@ class Row {
     const put = (text, say) => () => confirmChange({ title: say, about: `${l.handle} is written as ${l.directive}${l.at ? ' at ' + l.at : ''}. All instances heed the change at once.`, body: { do: 'override', limit: l.handle, text } });
     const buttons = [button('Override…', () => confirmChange({
       title: `Override ${l.handle}`, about: `Written as ${l.directive}${l.at ? ' at ' + l.at : ''}. What you do not say stays as written.`,
-      fields: [{ name: 'text', label: 'Rules and options, such as 20,1s 200,1m', value: l.override && l.override !== 'off' ? l.override : '' }],
+      fields: [{ name: 'text', label: 'Rules and options, such as 20,1s 200,1m', value: l.override && l.override !== 'off' && !l.long ? l.override : '' }],
       body: { do: 'override', limit: l.handle },
     }))];
     if (l.mode === 'enforce') buttons.push(button('Make it a shadow', put('shadow', `Let ${l.handle} deny nothing, and say what it would`)));
@@ -567,7 +567,7 @@ function idActions(who, name) {
     button('Grant…', { title: `Grant ${name} more calls`, about: `${who.method} gives back what it was charged last.`, fields: [{ name: 'permits', label: 'Permits', type: 'number', value: '1' }], body: { do: 'grant' } }),
   ];
   if (bans) {
-    all.push(button('Ban…', { title: `Ban ${name}`, about: `${who.method} denies all its calls for so long.`, fields: [{ name: 'for', label: 'For, such as 10m or 24h', value: '10m' }], danger: true, body: { do: 'ban' } }));
+    all.push(button('Ban…', { title: `Ban ${name}`, about: `${who.method} denies all its calls for so long.`, fields: [{ name: 'for', label: 'For, such as 10m, 24h or 1d', value: '10m' }], danger: true, body: { do: 'ban' } }));
     all.push(button('Lift its ban…', { title: `Lift the ban of ${name}`, about: `${who.method} lets it call again, as far as its counts do.`, body: { do: 'unban' } }));
   }
   return all;
