@@ -32,7 +32,7 @@ func (l *slidingLog) reset() { l.admissions, l.gone = l.admissions[:0], 0 }
 
 func (l *slidingLog) fetch() int64 {
 	if last := len(l.admissions) - 1; last >= 0 {
-		return l.admissions[last].at + l.admissions[l.gone].at
+		return l.admissions[last].at + l.admissions[min(l.gone, last)].at
 	}
 	return 0
 }
