@@ -12,15 +12,45 @@ import (
 // line has the callers of this process who wait for a name of a store, or are about to, in the order in which they came. Only the first few of them ask the
 // store: it hears as much of a crowd as of its head, and whoever stands behind sends nothing until it is his turn.
 type line struct {
-	key         lineKey
-	first, last *spot
-	waiting     int   // those whose turn it is not
-	limit       int64 // of the semaphore, as who asked last had it; 1 of a lock
-	refused     bool  // one of those who asked was not met: there is no room for all
+	key     lineKey
+	row     row   // those whose turn it is, and behind them those whose turn it will be
+	late    row   // those who have too little time left to be called while there are others
+	callers int   // all of them, and those who have stood and are to stand no more
+	waiting int   // those whose turn it is not
+	limit   int64 // of the semaphore, as he has it of those who asked who has most; 1 of a lock
+	refused bool  // one of those who asked was not met: there is no room for all
 
-	free   time.Time // when the leases end that are in the way, as the latest answer has it; zero if that is unknown
-	heard  time.Time // when the store last answered; zero if it has not
-	failed error     // the latest asking; nil if it was answered
+	free   time.Time     // when the leases end that are in the way, as the latest answer has it; zero if that is unknown
+	heard  time.Time     // when the store last answered; zero if it has not
+	took   time.Duration // what an asking takes at least, of late; zero if that is unknown
+	failed error         // the latest asking; nil if it was answered
+}
+
+// row is callers one behind the other. The zero row is empty.
+type row struct{ first, last *spot }
+
+func (r *row) push(s *spot) {
+	s.row, s.prev, s.next = r, r.last, nil
+	if r.last == nil {
+		r.first = s
+	} else {
+		r.last.next = s
+	}
+	r.last = s
+}
+
+func (r *row) remove(s *spot) {
+	if s.prev == nil {
+		r.first = s.next
+	} else {
+		s.prev.next = s.next
+	}
+	if s.next == nil {
+		r.last = s.prev
+	} else {
+		s.next.prev = s.prev
+	}
+	s.row, s.prev, s.next = nil, nil, nil
 }
 
 type lineKey struct {
@@ -39,7 +69,10 @@ var lines = struct {
 // spot is a caller's place in a line. The zero spot is in none.
 type spot struct {
 	line       *line
+	row        *row // nil where the caller stands in none any more
 	prev, next *spot
+	cost       int64         // 0 of a lock
+	end        time.Time     // of the caller's wait; zero if it has none
 	turn       chan struct{} // closed when it is the caller's turn; nil if it is
 	waited     bool          // for that
 	stood      bool          // in the store's queue
@@ -49,14 +82,16 @@ type spot struct {
 const (
 	// ahead is of how many of a line the store is asked at most: so many that the next one stands in the store's queue by when the one before him is met.
 	ahead = 8
+	// lead is how many times what an asking takes has to be left of a wait, for a caller to be called, and for him not to ask for the last time.
+	lead = 2
 	// fresh is for how long what the store has said to one of a line is true for those who do not wait.
 	fresh = 2 * pollEvery
 )
 
 func keyOf(s Store, c *Claim) lineKey { return lineKey{s, c.Name, c.Limit == 0} }
 
-// enter takes the last place of the line for c.
-func (s *spot) enter(of Store, c *Claim) {
+// enter takes the last place of the line for c, which waits until end, or without one if that is zero.
+func (s *spot) enter(of Store, c *Claim, end time.Time) {
 	lines.Lock()
 	defer lines.Unlock()
 	key := keyOf(of, c)
@@ -68,14 +103,10 @@ func (s *spot) enter(of Store, c *Claim) {
 		lines.spare = nil
 		l.key, lines.of[key] = key, l
 	}
-	l.limit = max(1, c.Limit)
-	s.line, s.prev = l, l.last
-	if l.last == nil {
-		l.first = s
-	} else {
-		l.last.next = s
-	}
-	l.last = s
+	l.callers++
+	l.limit = max(1, l.limit, c.Limit)
+	s.line, s.cost, s.end = l, c.Cost, end
+	l.row.push(s)
 }
 
 // leave gives the place to who stands behind.
@@ -86,24 +117,30 @@ func (s *spot) leave() {
 	if s.turn != nil {
 		l.waiting--
 	}
-	if s.prev == nil {
-		l.first = s.next
-	} else {
-		s.prev.next = s.next
-	}
-	if s.next == nil {
-		l.last = s.prev
-	} else {
-		s.next.prev = s.prev
-	}
+	s.part()
 	*s = spot{}
-	if l.first != nil {
+	if l.callers--; l.callers > 0 {
 		l.proceed()
 		return
 	}
 	delete(lines.of, l.key)
 	*l = line{}
 	lines.spare = l
+}
+
+// retire gives the place to who stands behind, as leave does, but the caller goes on to hear what the line hears.
+func (s *spot) retire() {
+	lines.Lock()
+	defer lines.Unlock()
+	s.part()
+	s.line.proceed()
+}
+
+// part takes the caller out of his row. The caller of part holds lines.
+func (s *spot) part() {
+	if s.row != nil {
+		s.row.remove(s)
+	}
 }
 
 // width is how many of the line may ask.
@@ -117,17 +154,56 @@ func (l *line) width() int {
 	return math.MaxInt
 }
 
-// proceed tells those whose turn it has become: where there is no room for all, they stand in the store's queue in the order in which they came, one after the
-// other. The caller holds lines.
+// proceed tells those whose turn it has become: where there is no room for all, they stand in the store's queue in the order in which they came. The caller holds lines.
 func (l *line) proceed() {
-	s := l.first
-	for n := l.width(); n > 0 && s != nil && l.waiting > 0; n-- {
+	s := l.row.first
+	for n := l.width(); n > 0 && l.waiting > 0; n-- {
+		if s = l.inTime(s); s == nil {
+			return
+		}
 		s.call(nil)
-		if l.refused && !s.stood {
+		if !s.lets() {
 			return
 		}
 		s = s.next
 	}
+}
+
+// inTime returns s, or, where it waits for its turn and has too little time left for that, the first behind it who has enough: what a caller is given who has given up by
+// then is of no use to anybody for a while. Where nobody has enough, it is one of those who came last.
+func (l *line) inTime(s *spot) *spot {
+	for s != nil && s.turn != nil && s.hasty(lead*l.took) {
+		next := s.next
+		l.row.remove(s)
+		l.late.push(s)
+		s = next
+	}
+	if s == nil && l.late.last != nil {
+		s = l.late.last
+		l.late.remove(s)
+		l.row.push(s)
+	}
+	return s
+}
+
+// hasty says whether the caller's wait ends before d has passed.
+func (s *spot) hasty(d time.Duration) bool { return !s.end.IsZero() && time.Until(s.end) < d }
+
+// left is how long the caller's wait still lasts, and how long an asking takes.
+func (s *spot) left() (left, took time.Duration) {
+	lines.Lock()
+	defer lines.Unlock()
+	if s.end.IsZero() {
+		return math.MaxInt64, s.line.took
+	}
+	return time.Until(s.end), s.line.took
+}
+
+// lets says whether the caller, whose turn it is, lets who stands behind him ask, too, where there is room for that in front. It is so once he stands in the store's queue, and
+// where both want as much of a semaphore: such may change places on the way.
+func (s *spot) lets() bool {
+	l := s.line
+	return !l.refused || s.stood || l.limit > 1 && s.next != nil && s.next.cost == s.cost
 }
 
 // call tells a caller who waits for his turn that it is, or why it never will be. The caller of call holds lines.
@@ -155,8 +231,8 @@ func (s *spot) may() bool {
 	if n == math.MaxInt {
 		return true
 	}
-	for other := l.first; n > 0 && other != s; n-- {
-		if l.refused && !other.stood {
+	for other := l.row.first; n > 0 && other != s; n-- {
+		if !other.lets() {
 			return false
 		}
 		other = other.next
@@ -182,14 +258,15 @@ func (s *spot) called() error {
 	return s.err
 }
 
-// hear tells the line how an asking ended, by one who stands in the store's queue since then where it was not met and queued.
-func (s *spot) hear(a Answer, err error, queued bool) {
+// hear tells the line how an asking ended that began at sent, by one who stands in the store's queue since then where it was not met and queued.
+func (s *spot) hear(a Answer, sent time.Time, err error, queued bool) {
 	lines.Lock()
 	defer lines.Unlock()
 	l := s.line
 	switch {
 	case err == nil:
 		l.failed, l.heard = nil, time.Now()
+		l.takes(l.heard.Sub(sent))
 		if !a.Held {
 			l.refuse(a)
 			s.stood = queued
@@ -202,6 +279,15 @@ func (s *spot) hear(a Answer, err error, queued bool) {
 		if !l.outlasts(err) {
 			l.fail(err)
 		}
+	}
+}
+
+// takes takes note of how long an asking took: one that is slow, as when the machine stops, says little of the next.
+func (l *line) takes(d time.Duration) {
+	if l.took == 0 || d < l.took {
+		l.took = d
+	} else {
+		l.took += (d - l.took) / 4
 	}
 }
 
@@ -218,8 +304,10 @@ func (l *line) outlasts(err error) bool { return passing(err) && time.Since(l.he
 
 // fail fails those whose turn it is not, as the store did who asked. The caller holds lines.
 func (l *line) fail(err error) {
-	for s := l.first; s != nil && l.waiting > 0; s = s.next {
-		s.call(err)
+	for _, r := range []row{l.row, l.late} {
+		for s := r.first; s != nil; s = s.next {
+			s.call(err)
+		}
 	}
 }
 
@@ -230,11 +318,11 @@ func (s *spot) outlasts(err error) bool {
 	return s.line.outlasts(err)
 }
 
-// admit tells the line what its semaphore's limit is now: who leaves lets so many go on.
+// admit tells the line what the caller has for its semaphore's limit now: who leaves lets so many go on, or as many as another of the line has it.
 func (s *spot) admit(limit int64) {
 	lines.Lock()
 	defer lines.Unlock()
-	s.line.limit = limit
+	s.line.limit = max(s.line.limit, limit)
 }
 
 // latest is what those of the line who asked have heard.

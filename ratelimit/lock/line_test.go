@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,7 +20,8 @@ type counted struct {
 	times, asking, most atomic.Int64
 	err                 atomic.Pointer[error]
 	panics              atomic.Bool
-	stuck               atomic.Bool // for a minute
+	stuck               atomic.Bool  // for a minute
+	takes               atomic.Int64 // ns that asking takes; 0 is a millisecond
 }
 
 func newCounted() *counted { return &counted{Memory: NewMemory()} }
@@ -28,7 +30,7 @@ func (s *counted) Acquire(ctx context.Context, c Claim) (Answer, error) {
 	s.times.Add(1)
 	s.most.Store(max(s.most.Load(), s.asking.Add(1)))
 	defer s.asking.Add(-1)
-	time.Sleep(time.Millisecond)
+	time.Sleep(cmp.Or(time.Duration(s.takes.Load()), time.Millisecond))
 	if s.stuck.Load() {
 		time.Sleep(time.Minute)
 	}
@@ -477,5 +479,196 @@ func TestRefusedLineFailsTogether(t *testing.T) {
 		}
 		s.fails(nil)
 		hold.Unlock()
+	})
+}
+
+// TestHastyAreNotCalled holds that a caller whose wait is over before he could be met is passed over by those behind him, waits to its end all the same, and is called where nobody else waits.
+func TestHastyAreNotCalled(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		first, leave := context.WithCancel(t.Context())
+		defer leave()
+		served := make(chan int, 4)
+		queue := func(i int, ctx context.Context, wait time.Duration) {
+			go func() {
+				began := time.Now()
+				_, hold, err := l.lock(ctx, "it", wait)
+				if err == nil {
+					served <- i
+					hold.Unlock()
+				} else if errors.Is(err, ErrBusy) && time.Since(began) != wait {
+					t.Errorf("Lock of who has %v = %v after %v, want it busy after that", wait, err, time.Since(began))
+				}
+			}()
+			synctest.Wait()
+		}
+		queue(0, first, -1)
+		queue(1, t.Context(), -1)
+		queue(2, t.Context(), 100*time.Millisecond)
+		queue(3, t.Context(), -1)
+		time.Sleep(100*time.Millisecond - lead*time.Millisecond + 1)
+		leave()
+		time.Sleep(time.Millisecond + 1) // which an asking takes
+		if n, m := s.standing(t, Claim{Name: "it"}), Behind(s, Claim{Name: "it"}); n != 2 || m != 1 {
+			t.Errorf("%d stand in the queue and %d behind them, want 2 and him who has too little time", n, m)
+		}
+		hold.Unlock()
+		if order := []int{<-served, <-served}; !slices.Equal(order, []int{1, 3}) {
+			t.Errorf("served: %v, want those who have time", order)
+		}
+		time.Sleep(time.Second)
+		_, hold = must(t, l)
+		both, leave := context.WithCancel(t.Context())
+		queue(0, both, -1)
+		queue(1, both, -1)
+		queue(2, t.Context(), 100*time.Millisecond)
+		time.Sleep(100*time.Millisecond - lead*time.Millisecond + 1)
+		leave()
+		synctest.Wait()
+		if n := Behind(s, Claim{Name: "it"}); n != 0 {
+			t.Errorf("%d wait behind nobody, want him called", n)
+		}
+		time.Sleep(time.Second)
+		hold.Unlock()
+	})
+}
+
+// TestHeadLeavesInTime holds that who stands at the head of a line gives his place to the next once he has asked for the last time, and waits to his end all the same; and that a store
+// that fails for good fails those, too, who were passed over.
+func TestHeadLeavesInTime(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		refused := &store.Error{Class: store.Misconfigured, Err: errors.New("no permission")}
+		ended := make(chan error, 4)
+		wait := func(wait time.Duration) {
+			go func() {
+				began := time.Now()
+				_, _, err := l.lock(t.Context(), "it", wait)
+				if !errors.Is(err, refused) && time.Since(began) != wait {
+					t.Errorf("Lock of who has %v = %v after %v, want it busy after that", wait, err, time.Since(began))
+				}
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		for _, d := range []time.Duration{100 * time.Millisecond, -1, 101 * time.Millisecond, -1} {
+			wait(d)
+		}
+		time.Sleep(100*time.Millisecond - lead*time.Millisecond + 2)
+		if n := Behind(s, Claim{Name: "it"}); n != 2 {
+			t.Errorf("%d wait behind two who stand in the queue, want 2", n)
+		}
+		time.Sleep(time.Millisecond)
+		if n := Behind(s, Claim{Name: "it"}); n != 1 {
+			t.Errorf("%d wait once one has asked for the last time, want him who has too little time left", n)
+		}
+		s.fails(refused)
+		hold.Unlock()
+		failed := 0
+		for range 4 {
+			if errors.Is(<-ended, refused) {
+				failed++
+			}
+		}
+		if failed != 3 {
+			t.Errorf("%d of those who wait fail as the store does, want all 3", failed)
+		}
+	})
+}
+
+// TestLastCallerAsks holds that where none who waits has time enough, those who came last are called: the store may be faster than it was.
+func TestLastCallerAsks(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		s.takes.Store(int64(time.Second))
+		var all sync.WaitGroup
+		var served atomic.Int64
+		for i := range 20 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+				for range 40 {
+					if _, hold, err := l.LockWithin(t.Context(), "it", 100*time.Millisecond); err == nil {
+						served.Add(1)
+						hold.Unlock()
+					}
+				}
+			})
+		}
+		time.Sleep(1100 * time.Millisecond)
+		s.takes.Store(0)
+		hold.Unlock()
+		all.Wait()
+		if served.Load() == 0 {
+			t.Error("nobody is served once the store is fast again, want some")
+		}
+	})
+}
+
+// TestLimitsOfOneName holds that as many of a line stand in the store's queue as the largest of its limits has it, whoever came last.
+func TestLimitsOfOneName(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, _ *Locker) {
+		large, err := NewSemaphore(s, 100, WithLease(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		small, err := NewSemaphore(s, 1, WithLease(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, permit, err := large.AcquireN(t.Context(), "it", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gone, leave := context.WithCancel(ctx)
+		for i := range 2*ahead + 1 {
+			sem, of := large, gone
+			if i >= ahead {
+				of = ctx
+			}
+			if i%2 == 0 {
+				sem = small
+			}
+			go sem.Acquire(of, "it")
+			time.Sleep(10 * time.Millisecond)
+		}
+		leave()
+		time.Sleep(100 * time.Millisecond)
+		c := Claim{Name: "it", Limit: 100}
+		if n, m := s.standing(t, c), Behind(s, c); n != ahead || m != 1 {
+			t.Errorf("%d stand in the queue and %d behind them, want %d and 1", n, m, ahead)
+		}
+		cancel()
+		synctest.Wait()
+		permit.Release()
+	})
+}
+
+// TestCrowdStandsTogether holds that those of a crowd who want as much of a semaphore come to stand in the store's queue with one asking, not one after the other; and those who want
+// different amounts in the order in which they came.
+func TestCrowdStandsTogether(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, _ *Locker) {
+		sem, err := NewSemaphore(s, 100, WithLease(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, permit, err := sem.AcquireN(t.Context(), "it", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for costs, want := range map[int64]int64{1: ahead, 2: 2} {
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range int64(20) {
+				go sem.AcquireN(ctx, "it", 1+i%costs)
+				time.Sleep(time.Microsecond)
+			}
+			time.Sleep(3200 * time.Microsecond)
+			if n := s.standing(t, Claim{Name: "it", Limit: 100}); n != want {
+				t.Errorf("%d of %d costs stand in the queue after three askings, want %d", n, costs, want)
+			}
+			cancel()
+			time.Sleep(time.Second)
+		}
+		permit.Release()
 	})
 }

@@ -104,7 +104,10 @@ func (m *Memory) Acquire(ctx context.Context, c Claim) (Answer, error) {
 		m.wake(p, c)
 		return p.held(c, now), nil
 	}
-	if c.Waiter != "" {
+	switch {
+	case c.Last:
+		p.leave(c.Waiter)
+	case c.Waiter != "":
 		p.stand(c, now)
 	}
 	m.wake(p, c)

@@ -25,7 +25,7 @@ func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func
 			q.claim.Patience = wait
 		}
 	}
-	q.spot.enter(s, &q.claim)
+	q.spot.enter(s, &q.claim, q.end)
 	defer q.spot.leave()
 	err := q.wait(ctx)
 	c.ID = q.claim.ID
@@ -94,7 +94,7 @@ func (q *queue) wait(ctx context.Context) error {
 // begin asks for the first time, without a place in the store's queue, and reports whether that is all.
 func (q *queue) begin(ctx context.Context) (done bool, err error) {
 	q.answer, q.sent, q.failed = ask(ctx, q.store, q.claim)
-	q.spot.hear(q.answer, q.failed, false)
+	q.spot.hear(q.answer, q.sent, q.failed, false)
 	switch {
 	case q.answer.Held || failing(q.failed):
 		return true, q.failed
@@ -121,6 +121,16 @@ func (q *queue) queue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := q.stand(ctx, w); err != nil || q.answer.Held {
+		return err
+	}
+	q.spot.retire()
+	<-ctx.Done()
+	return nil
+}
+
+// stand waits as w in the store's queue.
+func (q *queue) stand(ctx context.Context, w Waiter) (err error) {
 	q.claim.Waiter = w.ID
 	met := false
 	defer func() { w.Close(q.claim, met) }() // what the limit is asked for may panic
@@ -160,16 +170,22 @@ func (q *queue) called(ctx context.Context, turn <-chan struct{}) error {
 	}
 }
 
-// poll asks whenever the waiter is woken, and now and then in case a waking is lost. A store that does not answer is asked for as long as it keeps the
-// waiter's place: others may have to wait for it, too.
+// poll asks whenever the waiter is woken, and now and then in case a waking is lost; and for the last time while there is time for an answer, by which he leaves the queue: what those find free who
+// come to stand at its head one after the other, each when his wait is nearly over, is theirs then. A store that does not answer is asked for as long as it keeps the waiter's place: others may have to wait for it, too.
 func (q *queue) poll(ctx context.Context, woken <-chan struct{}) error {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
-		if err := q.ask(ctx); q.answer.Held || err != nil {
+		left, took := q.spot.left()
+		if left < took && !q.sent.IsZero() {
+			return nil
+		}
+		q.claim.Last = left <= lead*took
+		if err := q.ask(ctx); q.answer.Held || err != nil || q.claim.Last {
 			return err
 		}
-		poll.Reset(q.pause())
+		left, took = q.spot.left()
+		poll.Reset(min(q.pause(), left-lead*took))
 		select {
 		case <-woken:
 			q.claim.Next = true
@@ -184,7 +200,7 @@ func (q *queue) poll(ctx context.Context, woken <-chan struct{}) error {
 func (q *queue) ask(ctx context.Context) error {
 	q.current()
 	a, sent, err := ask(ctx, q.store, q.claim)
-	q.spot.hear(a, err, true)
+	q.spot.hear(a, sent, err, true)
 	switch {
 	case err == nil:
 		q.answer, q.sent, q.failed = a, sent, nil

@@ -56,6 +56,8 @@ type Claim struct {
 
 	// Waiter is the ID of a [Waiter], empty for a claim that does not wait.
 	Waiter string
+	// Last says that the claim is not asked again: where it is not met, its waiter leaves the queue.
+	Last bool
 	// Next says that the claim is not to wait for others of its process to ask: its waiter was told that it may be its turn, or whoever asks for the first
 	// time holds something else, for which others may wait.
 	Next bool

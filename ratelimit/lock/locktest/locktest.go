@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) *Bench) {
 		"RoomForMany":    testRoomForMany,
 		"RoomInOrder":    testRoomInOrder,
 		"RoomOfLeavers":  testRoomOfLeavers,
+		"LastAsking":     testLastAsking,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

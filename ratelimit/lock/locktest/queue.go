@@ -299,6 +299,44 @@ func testRoomOfLeavers(t *testing.T, b *Bench) {
 	})
 }
 
+// testLastAsking holds that who asks for the last time leaves the queue where he is not met, so that who stands behind him has what becomes free from then on, and is woken where it
+// was free for him.
+func testLastAsking(t *testing.T, b *Bench) {
+	for name, limit := range map[string]int64{"lock": 0, "semaphore": 1} {
+		thrice(t, b, func(prefix string) error {
+			c := lock.Claim{Name: prefix + name, ID: "holder:0", Lease: unit, Limit: limit, Cost: 1}
+			mustAcquire(t, b, c, true)
+			waiters := standFor(t, b, c, 1, 1, 1)
+			for i := range waiters {
+				defer waiters[i].Close(waiters[i].claim, false)
+			}
+			waiters[0].claim.Last = true
+			if waiters[0].asks(t, b) {
+				return errors.New("the first is met while another holds it")
+			}
+			mustRelease(t, b, c)
+			waiters[1].claim.Last = true
+			if !comes(waiters[1].Woken) || !waiters[1].asks(t, b) {
+				return errors.New("the second is not woken, or not met when he asks for the last time")
+			}
+			return nil
+		})
+	}
+	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "leaves", ID: "holder:0", Lease: unit, Limit: 3, Cost: 1}
+		mustAcquire(t, b, c, true)
+		waiters := standFor(t, b, c, 3, 2)
+		for i := range waiters {
+			defer waiters[i].Close(waiters[i].claim, false)
+		}
+		waiters[0].claim.Last = true
+		if waiters[0].asks(t, b) || !comes(waiters[1].Woken) || !waiters[1].asks(t, b) {
+			return errors.New("who has room once the first has asked for the last time is not woken, or not met")
+		}
+		return nil
+	})
+}
+
 // comes reports whether a waking comes soon.
 func comes(woken <-chan struct{}) bool {
 	late := time.NewTimer(2 * time.Second)

@@ -163,6 +163,15 @@ func (b *inbox) stand(id string) {
 	}
 }
 
+// leave takes note that a server has put a waiter out of its queue, or of none.
+func (b *inbox) leave(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.waiters[id]; w != nil {
+		w.stands = false
+	}
+}
+
 // woken is what tells a waiter that it may be its turn; nil for nobody.
 func (b *inbox) woken(id string) chan struct{} {
 	if id == "" {

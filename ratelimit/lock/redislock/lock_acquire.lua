@@ -8,7 +8,8 @@
 -- ARGV  1 hold    the field: asking again with the same is no second hold, and renews
 --       2 lease   ms
 --       3 waiter  who stands in the queue for it; '' or nothing for nobody
---       4 outer   a hold that this one nests in, nothing for none: then nobody waits, and it is met only if that is held
+--       4 outer   a hold that this one nests in, '' or nothing for none: then nobody waits, and it is met only if that is held
+--       5 last    anything where the waiter leaves the queue if it is not met, nothing where it stands there
 --
 -- returns token, an integer: the lock was free, and is held for the whole lease; or
 --         status  0 not held: others have it, or wait; 1 held; 2 the outer hold is gone
@@ -30,7 +31,7 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
 
 -- queue.lua
 
-  local hold, lease, waiter, outer = ARGV[1], tonumber(ARGV[2]), ARGV[3] or '', ARGV[4]
+  local hold, lease, waiter, outer = ARGV[1], tonumber(ARGV[2]), ARGV[3] or '', ARGV[4] or ''
   queue = new_queue(KEYS[3])
 
   -- same is the token of who holds the lock.
@@ -69,7 +70,7 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
     end
     return {1, same(), extend(), 0}
   end
-  if outer then
+  if outer ~= '' then
     if redis.call('HEXISTS', KEYS[1], outer) == 0 then
       return {2, 0, 0, 0}
     end
@@ -83,7 +84,9 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
   local left = redis.call('PTTL', KEYS[1])
   local free = left == -2
   if not free or first and first ~= waiter then
-    if waiter ~= '' then
+    if ARGV[5] then
+      queue.leave(waiter)
+    elseif waiter ~= '' then
       if queue.stand(waiter, now) then
         tell()
       end

@@ -8,6 +8,7 @@
 --       3 limit    units that may be held at once, as this caller has it
 --       4 lease    ms
 --       5 waiter   who stands in the queue for it, '' for nobody. It is met where there is room for it and for all who stand before it, of whom who is nobody is behind all
+----       6 last     anything where the waiter leaves the queue if it is not met, nothing where it stands there
 --
 -- returns status  0 not held: there is no room, or others wait; 1 held
 --         left    ms of the lease, or until the next one of those that are held ends; 0 is unknown
@@ -52,10 +53,10 @@ local list, dropped = {}, 0
 if redis.call('EXISTS', KEYS[2]) == 1 then
   list, dropped = queue.waiting(now, math.max(free, 1))
 end
-local before, stands = 0, false -- what those want who wait before it
+local before, place = 0, nil -- what those want who wait before it, and where it stands itself
 for i = 1, #list do
   if list[i] == waiter then
-    stands = true
+    place = i
     break
   end
   before = before + queue.cost(list[i])
@@ -64,17 +65,22 @@ end
 local met = before + cost <= free
 if met then
   keep(ends)
-elseif waiter ~= '' then
+elseif waiter ~= '' and not ARGV[6] then
   queue.stand(waiter, now)
 end
+local freed = dropped
 if met or waiter ~= '' then
-  local ended = redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', integer(now))
-  queue.wake_fitting(list, free, ended + dropped, waiter)
-else
-  queue.wake_fitting(list, free, dropped, waiter)
+  freed = freed + redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', integer(now))
 end
+if waiter ~= '' and not met and ARGV[6] and queue.leave(waiter) then
+  freed = freed + cost -- for those behind
+  if place then
+    table.remove(list, place)
+  end
+end
+queue.wake_fitting(list, free, freed, waiter)
 if met then
-  if stands then
+  if place then
     queue.leave(waiter)
   end
   return {1, lease, 0}

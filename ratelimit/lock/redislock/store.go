@@ -154,8 +154,13 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place redisc
 	switch {
 	case c.Limit > 0:
 		words = []any{nil, nil, 2, k.held, k.queue, c.ID, c.Cost, c.Limit, c.Lease.Milliseconds(), waiterOf(c)}
+		if c.Last {
+			words = append(words, 1)
+		}
 	case c.Outer != "":
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter, c.Outer}
+	case c.Last:
+		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter, "", 1}
 	case c.Waiter != "":
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter}
 	default:
@@ -165,6 +170,9 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place redisc
 	reply, err := f.wait(ctx)
 	s.vacate(place, f)
 	if err == nil {
+		if c.Last {
+			s.inbox.leave(c.Waiter)
+		}
 		return answer(c, reply)
 	}
 	if open(err) {
