@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -36,14 +37,15 @@ type Names struct {
 
 // slot is one place of a table; the zero slot is free.
 type slot struct {
-	hash uint64 // of the name's text
-	name *Name
+	hash  uint32 // of the name's text
+	until uint32 // when the name was needed last, as far as was known, s since 1970: until then the name is not looked at
+	name  *Name
 }
 
 // ask asks for the name of a text, which a call at a time has.
 type ask struct {
 	text []byte
-	hash uint64
+	hash uint32
 	at   int64
 	name **Name // where it is to be
 }
@@ -68,7 +70,7 @@ func (t *Names) answer(asks []ask, before int64) {
 		t.forget(before)
 	}
 	for i := range asks {
-		asks[i].hash = maphash.Bytes(t.seed, asks[i].text)
+		asks[i].hash = uint32(maphash.Bytes(t.seed, asks[i].text))
 	}
 	t.fetch(asks)
 	for i := range asks {
@@ -79,7 +81,7 @@ func (t *Names) answer(asks []ask, before int64) {
 // fetch reads a little of what answers to asks will look at. Where names are many, it is in no cache of the processor: here it comes from memory for many asks
 // at a time.
 func (t *Names) fetch(asks []ask) {
-	mask := uint64(len(t.slots) - 1)
+	mask := uint32(len(t.slots) - 1)
 	for i := range asks {
 		if n := t.slots[asks[i].hash&mask].name; n != nil {
 			t.sum += n.Until + int64(n.Text[0])
@@ -94,15 +96,15 @@ func (t *Names) of(a *ask, before int64) *Name {
 	s := t.slot(a.hash, a.text)
 	if s.name == nil {
 		t.used++
-		*s = slot{a.hash, &Name{Text: string(a.text)}}
+		*s = slot{hash: a.hash, name: &Name{Text: string(a.text)}}
 	}
 	s.name.Until = max(s.name.Until, a.at)
 	return s.name
 }
 
 // slot returns the slot of a text, or the free one for it.
-func (t *Names) slot(hash uint64, text []byte) *slot {
-	mask := uint64(len(t.slots) - 1)
+func (t *Names) slot(hash uint32, text []byte) *slot {
+	mask := uint32(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		if s := &t.slots[i]; s.name == nil || s.hash == hash && s.name.Text == string(text) {
 			return s
@@ -113,15 +115,16 @@ func (t *Names) slot(hash uint64, text []byte) *slot {
 // forget drops the names that nobody needs, and makes room for half as many more as are left.
 func (t *Names) forget(before int64) {
 	left := t.slots[:0]
+	now := seconds(before)
 	for some := range slices.Chunk(t.slots, atOnce) {
-		for _, s := range some {
-			if s.name != nil {
+		for i := range some {
+			if s := &some[i]; s.name != nil && s.until <= now {
 				t.sum += s.name.Until // from memory, for many at a time
 			}
 		}
-		for _, s := range some {
-			if s.name != nil && s.name.Until >= before {
-				left = append(left, s)
+		for i := range some {
+			if s := &some[i]; s.name != nil && (s.until > now || s.renew() >= before) {
+				left = append(left, *s)
 			}
 		}
 	}
@@ -132,9 +135,18 @@ func (t *Names) forget(before int64) {
 	}
 }
 
+// renew looks up until when the name is needed, and returns that.
+func (s *slot) renew() int64 {
+	s.until = seconds(s.name.Until)
+	return s.name.Until
+}
+
+// seconds is a time as slots have it, rounded down: those of the 22nd century are all one.
+func seconds(at int64) uint32 { return uint32(min(max(0, at/1e6), math.MaxUint32)) }
+
 // free returns the free slot for a text that has none.
-func (t *Names) free(hash uint64) *slot {
-	mask := uint64(len(t.slots) - 1)
+func (t *Names) free(hash uint32) *slot {
+	mask := uint32(len(t.slots) - 1)
 	i := hash & mask
 	for t.slots[i].name != nil {
 		i = (i + 1) & mask

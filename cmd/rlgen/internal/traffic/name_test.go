@@ -5,32 +5,47 @@ import (
 	"testing"
 )
 
-// What nobody needs is forgotten: of a million texts that come once each there are never more than are needed at a time, but for a half, and who is needed
+// What nobody needs is forgotten: of many texts that come once each there are never more than are needed at a time, but for a half, and who is needed
 // keeps the Name.
 func TestNamesAreForgotten(t *testing.T) {
-	const needed = 5000
+	for _, step := range []int64{1, 1000, 1e6} {
+		for _, start := range []int64{0, 1e15, 5e15} { // the last one is in the 22nd century
+			namesAreForgotten(t, start, step)
+		}
+	}
+}
+
+func namesAreForgotten(t *testing.T, start, step int64) {
+	const needed, calls = 5000, 100_000
 	var names Names
 	numbers := numbered{names: make([]*Name, 20_000), text: func(i int) string { return fmt.Sprint(i) }}
-	kept := names.Of([]byte("kept"), 0, 0)
-	kept.Until = 1e6
+	kept := names.Of([]byte("kept"), start, start)
+	kept.Until = start + calls*step
 	var last *Name
-	for at := range int64(1e6) {
-		last = names.Of(fmt.Appendf(nil, "user-%d", at), at, at-needed)
-		if n := names.Of([]byte("kept"), at, at-needed); n != kept {
+	for i := range int64(calls) {
+		at := start + i*step
+		before := at - needed*step
+		text := fmt.Appendf(nil, "user-%d", i)
+		last = names.Of(text, at, before)
+		if n := names.Of([]byte("kept"), at, before); n != kept {
 			t.Fatalf("at %d kept is %p, want %p for as long as it is needed", at, n, kept)
 		}
-		if again := names.Of(fmt.Appendf(nil, "user-%d", at), at, at-needed); again != last {
+		if again := names.Of(text, at, before); again != last {
 			t.Fatalf("at %d one text has two names", at)
 		}
-		numbers.of(int(at)%len(numbers.names), at, at)
+		if i%3 == 0 {
+			last.Until = at + needed*step/2 // as somebody keeps something of it
+		}
+		numbers.of(int(i)%len(numbers.names), at, at)
 	}
-	if names.used > needed*2 || len(names.slots) > 1<<15 {
-		t.Errorf("%d names in %d slots, want %d that are needed and half of it", names.used, len(names.slots), needed)
+	if names.used > needed*5/2 || len(names.slots) > 1<<15 {
+		t.Errorf("%d names in %d slots, want %d that are needed or a little more, and half of it", names.used, len(names.slots), needed)
 	}
 	if most := max(fewestNames, len(numbers.names)/8) + 1; numbers.used > most {
 		t.Errorf("%d numbers have names, want %d at most", numbers.used, most)
 	}
-	if n := names.Of([]byte("user-0"), 1e6, 1e6); n.Until != 1e6 || n == last {
+	end := start + calls*step
+	if n := names.Of([]byte("user-0"), end, end); n.Until != end || n == last {
 		t.Errorf("a text that is forgotten has the name %+v, want a new one", n)
 	}
 }
