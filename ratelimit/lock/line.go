@@ -346,6 +346,14 @@ func taken(s Store, c *Claim) (Answer, bool) {
 	return l.now(), true
 }
 
+// Awaited says whether others of this process, of whom one at least may stand in the queue of s, wait for what c names, of which only Name and Limit matter.
+func Awaited(s Store, c Claim) bool {
+	lines.Lock()
+	defer lines.Unlock()
+	l := lines.of[keyOf(s, &c)]
+	return l != nil && l.refused
+}
+
 // Behind is how many callers of this process wait for what c names, of which only Name and Limit matter, behind those who stand in the queue of s.
 func Behind(s Store, c Claim) int64 {
 	lines.Lock()

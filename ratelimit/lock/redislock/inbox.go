@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,11 +125,10 @@ func (b *inbox) listen(s *Store) (err error) {
 		return pubsub.Close()
 	}
 	b.pubsub = pubsub
-	messages := pubsub.Channel()
+	messages := pubsub.ChannelWithSubscriptions()
 	b.listening.Go(func() {
 		for m := range messages {
-			id, _, _ := strings.Cut(m.Payload, "/")
-			b.wake(id)
+			b.hear(m)
 		}
 	})
 	return nil
@@ -183,6 +184,26 @@ func (b *inbox) woken(id string) chan struct{} {
 		return w.woken
 	}
 	return nil
+}
+
+// hear wakes who is called, and everybody where the listening begins anew: what was said before is lost.
+func (b *inbox) hear(m any) {
+	switch m := m.(type) {
+	case *redis.Message:
+		id, _, _ := strings.Cut(m.Payload, "/")
+		b.wake(id)
+	case *redis.Subscription:
+		for _, id := range b.all() {
+			b.wake(id)
+		}
+	}
+}
+
+// all are those who wait.
+func (b *inbox) all() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.waiters))
 }
 
 func (b *inbox) wake(id string) {

@@ -258,14 +258,14 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 // Release returns within the budget, or once ctx is done, and fails at once where [Store.Acquire] would not ask. Where that leaves open
 // whether c is released, it is tried on for ten seconds.
 //
-// A lock's hold is ended by one command without a script. The script follows where that tells of somebody who waits,
+// A lock's hold is ended by one command without a script, unless others of the process are known to wait. The script follows where that tells of somebody who waits,
 // or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
 	if server := s.server(s.keys(c)); server.Resting() {
 		s.leave(c, settleTimeout)
 		return false, server.Rest()
 	}
-	if c.Limit > 0 || c.Waiter != "" {
+	if c.Limit > 0 || c.Waiter != "" || lock.Awaited(s, c) {
 		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)...))
 	}
 	f := s.launch(ctx, rediscall.Script{}, "hdel", s.keys(c).held, c.ID, "!"+c.ID)
