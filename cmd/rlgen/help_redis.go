@@ -56,8 +56,11 @@ The Redis user needs what the limiter's does, +type +pttl +memory|usage for keys
 	          held: count, held, waiting, token, leases: id, cost, left
 	keys      method, id, limits: name, keys: key, type ("none" where it is not there), ttl, bytes
 	reset, grant, ban, unban
-	          done, dryRun, method, id, limit, key, before and after, as peek has limits
+	          done, idle (there was nothing to do), dryRun, method, id, limit, key,
+	          before and after, as peek has limits
 	override  name, text, limits: method, directive (absent where it is off)
 	override set, remove
-	          done, dryRun, name, before and after: the texts, by: where another is that holds
+	          done ("nothing" where there was nothing to remove), dryRun, name,
+	          before and after: the texts, holds: another text that holds, by: where it is,
+	          directive: the directive holds
 `

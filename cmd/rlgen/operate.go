@@ -42,6 +42,7 @@ type operating struct {
 	session  *live.Session
 	synopsis string
 	args     []string
+	told     []told
 
 	redis, redisFile           string
 	packages, tags, limitsFile string
@@ -125,7 +126,7 @@ func (o *operating) check() error {
 }
 
 func (c *command) operateFlags(name string, of operation) *operating {
-	o := &operating{command: c, FlagSet: flag.NewFlagSet("rlgen "+name, flag.ContinueOnError), synopsis: of.synopsis}
+	o := &operating{command: c, FlagSet: flag.NewFlagSet("rlgen "+name, flag.ContinueOnError), synopsis: of.synopsis, told: []told{}}
 	o.SetOutput(c.stderr)
 	redisFlags(o.FlagSet, &o.redis, &o.redisFile, &o.options.OverridesKey)
 	o.DurationVar(&o.options.Timeout, "timeout", live.DefaultTimeout, "how long one question to Redis may take")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -106,9 +107,9 @@ func (o *operating) wrong(err error, t target, id, hint string) error {
 	case errors.Is(err, ratelimit.ErrNoIdentity):
 		return argument("%s", found(err))
 	case errors.Is(err, ratelimit.ErrMisconfigured) && strings.Contains(err.Error(), "found no limit") && o.plan != "":
-		return argument("no limit of %s by %s holds for the plan %q", t.method, id, o.plan)
+		return argument("no limit of %s by %s holds for the plan %q", t.method, shown(id), o.plan)
 	case errors.Is(err, ratelimit.ErrMisconfigured) && strings.Contains(err.Error(), "found "):
-		return argument("%s (of %s, id %s%s)", found(err), t.method, id, hint)
+		return argument("%s (of %s, id %s%s)", found(err), t.method, shown(id), hint)
 	}
 	return err
 }
@@ -185,16 +186,13 @@ func (o *operating) peek(ctx context.Context) (int, error) {
 		}
 		all = append(all, p)
 	}
-	if o.json {
-		return code, printJSON(o.stdout, all)
-	}
 	for i, p := range all {
-		if i > 0 {
+		if i > 0 && !o.json {
 			fmt.Fprintln(o.stdout)
 		}
-		o.printStandings(p)
+		o.tell(p)
 	}
-	return code, nil
+	return code, o.tellAll()
 }
 
 // standing is what JSON has of a limit.
@@ -235,18 +233,18 @@ func (s *standingJSON) pass() {
 	}
 }
 
-func (o *operating) printStandings(p peekJSON) {
-	fmt.Fprintf(o.stdout, "%s %s\n", p.Method, p.ID)
+func (p peekJSON) print(w io.Writer) {
+	fmt.Fprintf(w, "%s %s\n", p.Method, shown(p.ID))
 	for _, s := range p.Limits {
-		fmt.Fprintf(o.stdout, "  %s%s\n", s.Name, s.notes())
+		fmt.Fprintf(w, "  %s%s\n", s.Name, s.notes())
 		for _, r := range s.Rules {
-			fmt.Fprintf(o.stdout, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, r.text())
+			fmt.Fprintf(w, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, r.text())
 		}
 		if s.Banned != "" {
-			fmt.Fprintf(o.stdout, "      %-12s for %s\n", "banned", text(must(s.Banned)))
+			fmt.Fprintf(w, "      %-12s for %s\n", "banned", text(must(s.Banned)))
 		}
 		if s.Held != nil {
-			o.printHeld(s.Held)
+			s.Held.print(w)
 		}
 	}
 }
@@ -283,7 +281,7 @@ func (r ruleStandingJSON) text() string {
 // fewLeases is how many leases are printed as text.
 const fewLeases = 10
 
-func (o *operating) printHeld(h *heldJSON) {
+func (h *heldJSON) print(w io.Writer) {
 	line := fmt.Sprintf("%d of %d", h.Held, h.Count)
 	if h.Waiting > 0 {
 		line += fmt.Sprintf(", %d waiting", h.Waiting)
@@ -291,13 +289,13 @@ func (o *operating) printHeld(h *heldJSON) {
 	if h.Token > 0 {
 		line += ", last token " + strconv.FormatInt(h.Token, 10)
 	}
-	fmt.Fprintf(o.stdout, "      %-12s %s\n", "held", line)
+	fmt.Fprintf(w, "      %-12s %s\n", "held", line)
 	for i, l := range h.Leases {
 		if i == fewLeases {
-			fmt.Fprintf(o.stdout, "      %-12s and %d more\n", "", len(h.Leases)-i)
+			fmt.Fprintf(w, "      %-12s and %d more\n", "", len(h.Leases)-i)
 			break
 		}
-		fmt.Fprintf(o.stdout, "      %-12s %d by %s, for %s unless it is renewed\n", "", l.Cost, shown(l.ID), text(must(l.Left)))
+		fmt.Fprintf(w, "      %-12s %d by %s, for %s unless it is renewed\n", "", l.Cost, shown(l.ID), text(must(l.Left)))
 	}
 }
 
@@ -350,19 +348,20 @@ func (o *operating) keys(ctx context.Context) (int, error) {
 		}
 		all = append(all, of)
 	}
-	if o.json {
-		return exitOK, printJSON(o.stdout, all)
-	}
 	for _, of := range all {
-		fmt.Fprintf(o.stdout, "%s %s\n", of.Method, of.ID)
-		for _, l := range of.Limits {
-			fmt.Fprintf(o.stdout, "  %s\n", l.Name)
-			for _, k := range l.Keys {
-				fmt.Fprintf(o.stdout, "      %s  %s\n", k.Key, k.text())
-			}
+		o.tell(of)
+	}
+	return exitOK, o.tellAll()
+}
+
+func (of keysJSON) print(w io.Writer) {
+	fmt.Fprintf(w, "%s %s\n", of.Method, shown(of.ID))
+	for _, l := range of.Limits {
+		fmt.Fprintf(w, "  %s\n", l.Name)
+		for _, k := range l.Keys {
+			fmt.Fprintf(w, "      %s  %s\n", shown(k.Key), k.text())
 		}
 	}
-	return exitOK, nil
 }
 
 func (k keyJSON) text() string {

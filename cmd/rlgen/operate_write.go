@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,9 @@ import (
 
 // changeJSON is what has been done to a limit for an id.
 type changeJSON struct {
-	Done   string       `json:"done"`
+	Done string `json:"done"`
+	// Idle says that there was nothing to do.
+	Idle   bool         `json:"idle,omitempty"`
 	DryRun bool         `json:"dryRun,omitempty"`
 	Method string       `json:"method"`
 	ID     string       `json:"id"`
@@ -32,7 +35,7 @@ type changeJSON struct {
 type change struct {
 	done, do string                       // as it is said
 	hint     string                       // what a limit needs for it
-	idle     func(s *standingJSON) string // says of how a limit stands why there is nothing to do; nil where there always is
+	idle     func(s *standingJSON) string // says of how a limit stands that there is nothing to do; nil where there always is
 	suits    func(l *rules.Limit) bool
 	fits     func(s *ratelimit.Standing) error // says what does not fit a limit that suits; nil where all does
 	to       func(ctx context.Context, g *ratelimit.Guard, id ratelimit.ID, limits []string) error
@@ -72,7 +75,7 @@ func full(s *standingJSON) string {
 			return ""
 		}
 	}
-	return "nothing to grant: all is left of"
+	return "nothing to grant, for all is left"
 }
 
 // grantable says why a limit cannot be granted n permits.
@@ -101,7 +104,7 @@ func (o *operating) unban(ctx context.Context) (int, error) {
 		if s.Banned != "" {
 			return ""
 		}
-		return "not banned, and the denials " + o.would("are forgotten", "be forgotten") + ":"
+		return "not banned, and the denials " + o.would("are forgotten", "be forgotten")
 	})
 }
 
@@ -135,25 +138,23 @@ func (o *operating) change(ctx context.Context, args []string, c change) (int, e
 	subjects := make([]subject, len(t.ids))
 	for i := range t.ids {
 		if subjects[i], err = o.subject(ctx, t, i, c); err != nil && !errors.Is(err, live.ErrArgument) {
-			return exitFindings, fmt.Errorf("nothing is done, since nobody can say how %s stands: %w", t.names[i], err)
+			return exitFindings, fmt.Errorf("nothing is done, since nobody can say how %s stands: %w", shown(t.names[i]), err)
 		} else if err != nil {
 			return exitFindings, err
 		}
 	}
-	all := []changeJSON{}
 	for i, s := range subjects {
 		changes, failed := o.changeOne(ctx, t, s, c)
 		if failed != nil {
 			err = unreached(failed, t.names[i+1:])
 			break
 		}
-		all = append(all, changes...)
-		if !o.json {
-			o.printChanges(c, changes)
+		for _, ch := range changes {
+			o.tell(ch)
 		}
 	}
-	if o.json && (err == nil || len(all) > 0) {
-		err = errors.Join(err, printJSON(o.stdout, all))
+	if err == nil || len(o.told) > 0 {
+		err = errors.Join(err, o.tellAll())
 	}
 	if err != nil {
 		return exitFindings, err
@@ -189,7 +190,7 @@ func (o *operating) subject(ctx context.Context, t target, i int, c change) (sub
 		s.limits = append(s.limits, standing.Name)
 	}
 	if len(s.limits) == 0 || len(o.limits) > 0 && len(s.limits) < len(s.before) {
-		return s, argument("no limit of %s by %s can do this%s", t.method, s.name, c.hint)
+		return s, argument("no limit of %s by %s can do this%s", t.method, shown(s.name), c.hint)
 	}
 	return s, nil
 }
@@ -204,16 +205,21 @@ func (o *operating) changeOne(ctx context.Context, t target, s subject, c change
 	after, err := t.Peek(ctx, s.id, s.limits...)
 	switch {
 	case err != nil && o.dry:
-		return nil, fmt.Errorf("nobody can say how %s stands: %w", s.name, err)
+		return nil, fmt.Errorf("nobody can say how %s stands: %w", shown(s.name), err)
 	case err != nil:
-		return nil, fmt.Errorf("%s is %s, and nobody can say how it stands now: %w", s.name, c.done, err)
+		return nil, fmt.Errorf("%s is %s, and nobody can say how it stands now: %w", shown(s.name), c.done, err)
 	}
 	var changes []changeJSON
 	for _, now := range after {
 		was := s.before[slices.IndexFunc(s.before, func(b ratelimit.Standing) bool { return b.Name == now.Name })]
-		changes = append(changes, changeJSON{
-			Done: c.done, DryRun: o.dry, Method: t.method, ID: s.name, Limit: now.Name, Key: now.Key, Before: standing(&was), After: standing(&now),
-		})
+		ch := changeJSON{
+			Done: o.would(c.done, c.do), DryRun: o.dry, Method: t.method, ID: s.name, Limit: now.Name, Key: now.Key, Before: standing(&was), After: standing(&now),
+		}
+		if c.idle != nil {
+			idle := c.idle(&ch.Before)
+			ch.Idle, ch.Done = idle != "", cmp.Or(idle, ch.Done)
+		}
+		changes = append(changes, ch)
 	}
 	return changes, nil
 }
@@ -225,11 +231,11 @@ func undecided(err error, s subject, c change) error {
 	case errors.Is(err, live.ErrArgument):
 		return err
 	case errors.As(err, &failed) && failed.Class == store.Indeterminate:
-		return fmt.Errorf("nobody knows whether Redis has done this (%s) to %s; rlgen peek says how it stands: %w", c.do, s.name, err)
+		return fmt.Errorf("nobody knows whether Redis has done this (%s) to %s; rlgen peek says how it stands: %w", c.do, shown(s.name), err)
 	case len(s.limits) > 1:
-		return fmt.Errorf("%s is not %s, or not by all limits; rlgen peek says how they stand: %w", s.name, c.done, err)
+		return fmt.Errorf("%s is not %s, or not by all limits; rlgen peek says how they stand: %w", shown(s.name), c.done, err)
 	}
-	return fmt.Errorf("%s is not %s: %w", s.name, c.done, err)
+	return fmt.Errorf("%s is not %s: %w", shown(s.name), c.done, err)
 }
 
 // unreached adds to an error whom nothing is done to since.
@@ -237,27 +243,32 @@ func unreached(err error, names []string) error {
 	if len(names) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w; nothing is done to %s", err, strings.Join(names, " "))
+	var texts []string
+	for _, name := range names {
+		texts = append(texts, shown(name))
+	}
+	return fmt.Errorf("%w; nothing is done to %s", err, strings.Join(texts, " "))
 }
 
-func (o *operating) printChanges(c change, changes []changeJSON) {
-	for _, ch := range changes {
-		verb := o.would(c.done, c.do)
-		if c.idle != nil {
-			verb = cmp.Or(c.idle(&ch.Before), verb)
+func (ch changeJSON) print(w io.Writer) {
+	behind := ""
+	if ch.Idle {
+		behind = ":"
+	}
+	fmt.Fprintf(w, "%s%s %s of %s %s%s\n", ch.Done, behind, ch.Limit, ch.Method, shown(ch.ID), ch.After.notes())
+	for i, r := range ch.Before.Rules {
+		line := fmt.Sprintf("%d left", r.Remaining)
+		if !ch.DryRun && i < len(ch.After.Rules) {
+			line += fmt.Sprintf(" before, %d now", ch.After.Rules[i].Remaining)
 		}
-		fmt.Fprintf(o.stdout, "%s %s of %s %s%s\n", verb, ch.Limit, ch.Method, ch.ID, ch.After.notes())
-		for i, r := range ch.Before.Rules {
-			line := fmt.Sprintf("%d left", r.Remaining)
-			if !o.dry && i < len(ch.After.Rules) {
-				line += fmt.Sprintf(" before, %d now", ch.After.Rules[i].Remaining)
-			}
-			fmt.Fprintf(o.stdout, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, line)
-		}
-		if o.dry || ch.Before.Banned == "" && ch.After.Banned == "" {
-			continue
-		}
-		fmt.Fprintf(o.stdout, "      %-12s %s before, %s now\n", "banned", banText(ch.Before.Banned), banText(ch.After.Banned))
+		fmt.Fprintf(w, "      %-12s %s\n", rules.Rule{Count: r.Count, Window: must(r.Window)}, line)
+	}
+	switch before, after := ch.Before.Banned, ch.After.Banned; {
+	case before == "" && after == "":
+	case ch.DryRun:
+		fmt.Fprintf(w, "      %-12s %s\n", "banned", banText(before))
+	default:
+		fmt.Fprintf(w, "      %-12s %s before, %s now\n", "banned", banText(before), banText(after))
 	}
 }
 
@@ -296,8 +307,10 @@ type overrodeJSON struct {
 	// Before and After are the texts, none where there is no entry.
 	Before *string `json:"before,omitempty"`
 	After  *string `json:"after,omitempty"`
-	// By is where the text is that holds in place of this one, or of none.
-	By string `json:"by,omitempty"`
+	// Holds is the text that holds in place of this one, or of none, and By is where it stands. Directive says that it is the directive that holds.
+	Holds     string `json:"holds,omitempty"`
+	By        string `json:"by,omitempty"`
+	Directive bool   `json:"directive,omitempty"`
 }
 
 // override shows the hash of overrides, or changes entries of it.
@@ -327,28 +340,28 @@ func (o *operating) listOverrides(ctx context.Context) (int, error) {
 	if err != nil {
 		return exitFindings, err
 	}
-	entries := []hashJSON{}
 	overridden, fault := layers.Resolve()
 	for _, set := range layers.Hash() {
 		entry := hashJSON{Name: set.Name, Text: set.Text}
 		entry.Limits = overriddenBy(o.session.Policies(), overridden, entry.Name, set.At.Source)
-		entries = append(entries, entry)
+		o.tell(entry)
 	}
-	switch {
-	case o.json:
-		err = printJSON(o.stdout, entries)
-	case len(entries) == 0:
+	if len(o.told) == 0 && !o.json {
 		fmt.Fprintln(o.stdout, "no overrides in Redis")
-	default:
-		for _, e := range entries {
-			fmt.Fprintf(o.stdout, "%s: %s\n", brief(e.Name), brief(e.Text))
-		}
 	}
+	err = o.tellAll()
 	if fault != nil {
 		o.printFault(fault)
 		return exitFindings, err
 	}
 	return exitOK, err
+}
+
+func (e hashJSON) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s\n", brief(e.Name), brief(e.Text))
+	for _, l := range e.Limits {
+		fmt.Fprintf(w, "      %s: %s\n", l.Method, cmp.Or(l.Directive, "off"))
+	}
 }
 
 func (o *operating) printFault(fault error) {
@@ -418,22 +431,10 @@ func (o *operating) changeOverrides(ctx context.Context, done, do string, entrie
 	if err != nil {
 		return exitFindings, err
 	}
-	var all []overrodeJSON
 	for _, e := range c.Entries {
-		one := overrodeJSON{Done: o.would(done, do), DryRun: o.dry, Name: e.Name, By: o.elsewhere(e.By)}
-		if e.Was {
-			one.Before = &e.Before
-		}
-		if e.After != "" {
-			one.After = &e.After
-		}
-		if all = append(all, one); !o.json {
-			o.printOverride(one, e)
-		}
+		o.tell(o.overrode(e, o.would(done, do)))
 	}
-	if o.json {
-		err = printJSON(o.stdout, all)
-	}
+	err = o.tellAll()
 	switch {
 	case c.Fault != nil:
 		o.printFault(c.Fault)
@@ -453,24 +454,40 @@ func (o *operating) elsewhere(by *rules.Override) string {
 	return by.At.String()
 }
 
-// printOverride prints what has been done to an entry of the hash.
-func (o *operating) printOverride(one overrodeJSON, e live.Changed) {
-	name, before, after := brief(one.Name), brief(e.Before), brief(e.After)
-	holds := ""
+// overrode is what has been done to an entry of the hash.
+func (o *operating) overrode(e live.Changed, done string) overrodeJSON {
+	one := overrodeJSON{Done: done, DryRun: o.dry, Name: e.Name, By: o.elsewhere(e.By), Directive: e.After == "" && e.By == nil && e.Known}
+	if one.By != "" {
+		one.Holds = e.By.Text
+	}
+	if e.Was {
+		one.Before = &e.Before
+	}
+	if e.After != "" {
+		one.After = &e.After
+	} else if !e.Was {
+		one.Done = "nothing"
+	}
+	return one
+}
+
+func (one overrodeJSON) print(w io.Writer) {
+	name, was, holds := brief(one.Name), "", ""
+	if one.Before != nil {
+		was = ", which was " + brief(*one.Before)
+	}
 	switch {
 	case one.By != "":
-		holds = fmt.Sprintf("; %s holds, by %s", brief(e.By.Text), shown(one.By))
-	case e.After == "" && e.By == nil && e.Known:
+		holds = fmt.Sprintf("; %s holds, by %s", brief(one.Holds), shown(one.By))
+	case one.Directive:
 		holds = "; the directive holds"
 	}
 	switch {
-	case !e.Was && e.After == "":
-		fmt.Fprintf(o.stdout, "%s has no override in Redis%s\n", name, holds)
-	case e.After == "":
-		fmt.Fprintf(o.stdout, "%s %s, which was %s%s\n", one.Done, name, before, holds)
-	case !e.Was:
-		fmt.Fprintf(o.stdout, "%s %s to %s%s\n", one.Done, name, after, holds)
+	case one.After != nil:
+		fmt.Fprintf(w, "%s %s to %s%s%s\n", one.Done, name, brief(*one.After), was, holds)
+	case one.Before != nil:
+		fmt.Fprintf(w, "%s %s%s%s\n", one.Done, name, was, holds)
 	default:
-		fmt.Fprintf(o.stdout, "%s %s to %s, which was %s%s\n", one.Done, name, after, before, holds)
+		fmt.Fprintf(w, "%s has no override in Redis%s\n", name, holds)
 	}
 }
