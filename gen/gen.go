@@ -7,6 +7,7 @@ package gen
 import (
 	"context"
 	"go/token"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,24 +116,44 @@ func checkAll(sink *findings, units []*unit) []*service {
 
 // renderAll plans and renders the files of all units.
 func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
-	var files []File
-	plans := planAll(units)
-	for _, u := range units {
-		p, di := plans[u], di.in(u.dir)
-		u.planProviders(p, di)
-		for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
-			f := o.render(p.names)
-			if old, ok := u.dir.files[f.Path]; ok && !isGenerated(f.Path, old) {
-				sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
+	var rendered []*File
+	err := formatAll(func(format func(*File) bool) {
+		for f := range renderEach(sink, units, di) {
+			rendered = append(rendered, f)
+			if len(f.Text) > 0 {
+				format(f)
 			}
-			files = append(files, f)
 		}
-	}
+	})
 	if sink.failed() {
 		return nil, nil
 	}
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	return files, formatAll(files)
+	slices.SortFunc(rendered, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
+	var files []File
+	for _, f := range rendered {
+		files = append(files, *f)
+	}
+	return files, err
+}
+
+// renderEach plans and renders the files of all units, one by one.
+func renderEach(sink *findings, units []*unit, di DI) iter.Seq[*File] {
+	return func(yield func(*File) bool) {
+		plans := planAll(units)
+		for _, u := range units {
+			p, di := plans[u], di.in(u.dir)
+			u.planProviders(p, di)
+			for _, o := range append(u.outputs(p), u.diOutputs(p, di)...) {
+				f := o.render(p.names)
+				if old, ok := u.dir.files[f.Path]; ok && !isGenerated(f.Path, old) {
+					sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
+				}
+				if !yield(&f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // planProviders plans the provider functions that the wrapper files have, and reports names of injection files that

@@ -335,8 +335,12 @@ func (l *loader) units(dirs []*directory) ([]*unit, error) {
 	cfg := l.config(packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps |
 		packages.NeedExportFile | packages.NeedTypesSizes | packages.NeedModule | packages.NeedForTest)
 	cfg.Tests = tests
-	cfg.Overlay = clausesOf(byPath, generated)
 	roots, err := packages.Load(cfg, patterns...)
+	if err != nil || slices.ContainsFunc(roots, unsound) {
+		if cfg.Overlay = clausesOf(byPath, generated); len(cfg.Overlay) > 0 {
+			roots, err = packages.Load(cfg, patterns...)
+		}
+	}
 	if err != nil {
 		return nil, loadError(err)
 	}
@@ -394,14 +398,15 @@ func (l *loader) stubDependencies(imp *importer, roots []*packages.Package, dirs
 	return failed
 }
 
+// unsound reports whether something is wrong with a package, so that a generated file may be.
+func unsound(p *packages.Package) bool { return len(p.Errors) > 0 || p.ExportFile == "" }
+
 // clausesOf returns what go list is to see of generated files that it could not read.
 func clausesOf(dirs map[string]*directory, generated []string) map[string][]byte {
-	clauses := make([][]byte, len(generated))
-	parallel(len(generated), func(i int) { clauses[i] = dirs[filepath.Dir(generated[i])].clauseOf(generated[i]) })
 	overlay := map[string][]byte{}
-	for i, file := range generated {
-		if clauses[i] != nil {
-			overlay[file] = clauses[i]
+	for _, file := range generated {
+		if clause := dirs[filepath.Dir(file)].clauseOf(file); clause != nil {
+			overlay[file] = clause
 		}
 	}
 	return overlay

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"go/ast"
 	"go/format"
+	"go/parser"
 	"go/token"
 	"go/types"
+	"iter"
+	"maps"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -51,8 +54,17 @@ type writer struct {
 	imports map[string]string
 	wanted  map[string]string
 	buf     bytes.Buffer
-	// problem reports a type that cannot be written, at the place that needs it.
-	problem func(pos token.Pos, format string, args ...any)
+	// problems are types that cannot be written, at the places that need them.
+	problems []problem
+}
+
+type problem struct {
+	pos  token.Pos
+	text string
+}
+
+func (w *writer) problem(pos token.Pos, format string, args ...any) {
+	w.problems = append(w.problems, problem{pos, fmt.Sprintf(format, args...)})
 }
 
 func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.buf, format, args...) }
@@ -76,20 +88,18 @@ func (w *writer) predeclared(name string) string {
 	return name
 }
 
-// render returns the file, not formatted yet. The body is written twice: first to learn which packages it names, then with
-// the names that they get. Where a type cannot be written, that is reported and there is no text.
+// render returns the file, not formatted yet. The body is written once more where it names other packages than the file that it is
+// to replace: first to learn which, then with the names that they get. Where a type cannot be written, that is reported and there is no text.
 func (o *output) render(planned names) File {
-	scope := predeclaredNames().with(planned, o.unit.declared)
-	first := &writer{unit: o.unit, scope: scope, wanted: map[string]string{}, problem: func(token.Pos, string, ...any) {}}
-	o.body(first)
-	w := &writer{unit: o.unit, scope: scope, imports: o.nameImports(first.wanted, scope), wanted: map[string]string{}}
-	failed := false
-	w.problem = func(pos token.Pos, format string, args ...any) {
-		failed = true
-		o.unit.errorf(pos, format, args...)
+	former := o.formerImports()
+	w := o.write(planned, former)
+	if !maps.Equal(w.wanted, former) {
+		w = o.write(planned, w.wanted)
 	}
-	o.body(w)
-	if failed {
+	for _, p := range w.problems {
+		o.unit.errorf(p.pos, "%s", p.text)
+	}
+	if len(w.problems) > 0 {
 		return File{Path: o.path}
 	}
 	var buf bytes.Buffer
@@ -103,29 +113,60 @@ func (o *output) render(planned names) File {
 	return File{Path: o.path, Text: buf.Bytes()}
 }
 
-// formatAll formats the texts of files, which is most of what rendering takes.
-func formatAll(files []File) error {
-	errs := make([]error, len(files))
-	parallel(len(files), func(i int) { errs[i] = files[i].format() })
-	return errors.Join(errs...)
+// write returns the body of a file that names these packages, by their paths.
+func (o *output) write(planned names, packages map[string]string) *writer {
+	scope := predeclaredNames().with(planned, o.unit.declared)
+	w := &writer{unit: o.unit, scope: scope, imports: o.nameImports(packages, scope), wanted: map[string]string{}}
+	o.body(w)
+	return w
 }
 
-// parallel calls do with 0 up to n on all processors.
-func parallel(n int, do func(i int)) {
-	next := make(chan int)
-	var workers sync.WaitGroup
+// formerImports returns the packages that the file imports which o is to replace, and their names, as far as they are known.
+func (o *output) formerImports() map[string]string {
+	text, ok := o.unit.dir.files[o.path]
+	if !ok {
+		return nil
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.ImportsOnly)
+	if err != nil {
+		return nil
+	}
+	packages := map[string]string{}
+	for _, spec := range file.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		packages[imported] = path.Base(imported)
+		if p := o.unit.imports.byPath[imported]; p != nil {
+			packages[imported] = p.Name
+		}
+	}
+	return packages
+}
+
+// formatAll formats the texts of files, which is most of what rendering takes, on all processors as they come. Files without a text it returns as they are.
+func formatAll(files iter.Seq[*File]) error {
+	next := make(chan *File)
+	var (
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		errs    []error
+	)
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for i := range next {
-				do(i)
+			for f := range next {
+				if err := f.format(); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
 			}
 		})
 	}
-	for i := range n {
-		next <- i
+	for f := range files {
+		next <- f
 	}
 	close(next)
 	workers.Wait()
+	return errors.Join(errs...)
 }
 
 func (f *File) format() error {
