@@ -8,17 +8,16 @@ import (
 
 // known is what a simulation keeps of a name of the traffic.
 type known struct {
-	ones  []one  // of each limit of each run that counts by such names, by [Limit.index]
-	first [1]one // the memory of ones, where there is no more than one limit
+	ones []one // of each limit of each run that counts by such names, by [Limit.index]
 }
 
 // one is what a limit knows of an id.
 type one struct {
-	cell    memstore.Cell
-	hit     *hit
-	seen    int64 // by what counts the limit's ids: the last period in which it has called, counted from 1, or until when its key lives
-	windows []window
-	few     [2]window // the memory of windows, where there are no more than two rules
+	cell memstore.Cell
+	hit  *hit
+	seen int64     // by what counts the limit's ids: the last period in which it has called, counted from 1, or until when its key lives
+	few  [2]window // of the first rules
+	more *[]window // of the others
 }
 
 // window is how many calls there were in the newest one of a rule.
@@ -41,14 +40,10 @@ func (s *Simulation) idOf(k rules.Kind, call *traffic.Call) *traffic.Name {
 func (s *Simulation) one(l *Limit, id *traffic.Name, now int64) *one {
 	k, ok := id.Own.(*known)
 	if !ok {
-		k = new(known)
-		k.ones = within(k.first[:0], s.limits[l.Kind])
+		k = newKnown(s.limits[l.Kind])
 		id.Own = k
 	}
 	who := &k.ones[l.index]
-	if who.windows == nil {
-		who.windows = within(who.few[:0], len(l.Rules))
-	}
 	if !l.outlives {
 		l.ids.see(who, now)
 	}
@@ -56,12 +51,46 @@ func (s *Simulation) one(l *Limit, id *traffic.Name, now int64) *one {
 	return who
 }
 
-// within returns n zeros, in room if they fit.
-func within[T any](room []T, n int) []T {
-	if n <= cap(room) {
-		return room[:n]
+// known1 and known2 are known in one piece with what few limits know, which most simulations have.
+type (
+	known1 struct {
+		known
+		room [1]one
 	}
-	return make([]T, n)
+	known2 struct {
+		known
+		room [2]one
+	}
+)
+
+// newKnown returns what is known of a new id by so many limits.
+func newKnown(limits int) *known {
+	switch limits {
+	case 1:
+		k := new(known1)
+		k.ones = k.room[:]
+		return &k.known
+	case 2:
+		k := new(known2)
+		k.ones = k.room[:]
+		return &k.known
+	}
+	return &known{make([]one, limits)}
+}
+
+// window returns that of rule j.
+func (o *one) window(j int) *window {
+	if j < len(o.few) {
+		return &o.few[j]
+	}
+	if j -= len(o.few); o.more == nil || j >= len(*o.more) {
+		more := make([]window, j+1)
+		if o.more != nil {
+			copy(more, *o.more)
+		}
+		o.more = &more
+	}
+	return &(*o.more)[j]
 }
 
 // ids counts the ids of a limit within its longest window and the one before.

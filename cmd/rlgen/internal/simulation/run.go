@@ -234,7 +234,7 @@ func (l *Limit) fits(cost int64) bool {
 // arrive counts a call of an id in the windows of the rules.
 func (l *Limit) arrive(who *one, id *traffic.Name, call *traffic.Call) {
 	for j := range l.Rules {
-		r, seen := &l.Rules[j], &who.windows[j]
+		r, seen := &l.Rules[j], who.window(j)
 		if at := call.At - call.At%r.Window.Microseconds(); at != seen.at {
 			seen.at, seen.calls = at, 0
 		}

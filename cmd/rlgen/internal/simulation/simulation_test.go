@@ -377,6 +377,26 @@ func TestTold(t *testing.T) {
 	}
 }
 
+// TestPeaks holds the most calls in a window of each of many rules, for each of several limits of the same ids.
+func TestPeaks(t *testing.T) {
+	var list calls
+	for i := range 100 {
+		list = append(list, call{At: int64(i) * 1e6, User: []string{"a", "b"}[i%2], Cost: int64(1 + i%2)})
+	}
+	four := []string{"user 90,4s 91,10s 92,40s 93,100s"}
+	want := []int64{4, 10, 40, 100} // of b, who costs 2 each other second
+	for n := range 4 {
+		rivals := slices.Repeat([][]string{four}, n+1)
+		for i, run := range simulate(t, list, rivals...).Runs {
+			for j, r := range run.Limits[0].Rules {
+				if r.Peak != want[j] || r.PeakID != "b" || run.Limits[0].MostIDs() != 2 {
+					t.Errorf("candidate %d of %d, rule %v: %d calls of %q among %d ids, want %d of b among 2", i, n+1, r.Rule, r.Peak, r.PeakID, run.Limits[0].MostIDs(), want[j])
+				}
+			}
+		}
+	}
+}
+
 // TestMostIDs holds how many ids have keys at once, where these live for long: as long as a ban, until a deep bucket is full, or until a queue is empty. Each second
 // another id calls so often at once.
 func TestMostIDs(t *testing.T) {
