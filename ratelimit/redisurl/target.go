@@ -1,6 +1,7 @@
 package redisurl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,7 +68,7 @@ func parse(text string) (*target, error) {
 	hosts := strings.Split(authority[at:], ",")
 	u, err := url.Parse(goRedis + "://" + authority[:at] + hosts[0] + tail)
 	if err != nil {
-		return nil, errSyntax
+		return nil, misread(plain, authority[:at], hosts, tail)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Fragment != "" {
@@ -94,6 +95,14 @@ func parse(text string) (*target, error) {
 	}
 	u.RawQuery = query.Encode()
 	return t, errors.Join(err, t.path())
+}
+
+// misread says what keeps a URL from being read: its hosts, where all that stands around them can be.
+func misread(scheme, user string, hosts []string, tail string) error {
+	if _, err := url.Parse("redis://" + user + "host" + tail); err != nil || strings.Contains(tail, "@") || scheme == "unix" {
+		return errSyntax
+	}
+	return cmp.Or(checkHosts(hosts), errSyntax)
 }
 
 // checkAll looks at the hosts of a URL, and at those in its options.

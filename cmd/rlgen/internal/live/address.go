@@ -100,12 +100,41 @@ func (a Address) likely(err error) string {
 	return ""
 }
 
-// Redact returns a text without the address's passwords.
+// tiny is how many bytes a password has at most that words have in them.
+const tiny = 3
+
+// Redact returns a text without the address's passwords. One that words have in them is taken out where passwords stand in what programs write, and nowhere else: the
+// gaps in words would tell it.
 func (a Address) Redact(text string) string {
 	for _, secret := range a.secrets() {
-		text = strings.ReplaceAll(text, secret, "[redacted]")
+		if len(secret) > tiny {
+			text = strings.ReplaceAll(text, secret, redacted)
+		} else {
+			text = redactTiny(text, secret)
+		}
 	}
 	return text
+}
+
+const redacted = "[redacted]"
+
+// redactTiny takes a password out where it stands behind a colon, an equals sign or a quote, and before an @, a quote or the end of an option, or of the text.
+func redactTiny(text, secret string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, secret)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		all := b.String()
+		if all != "" && strings.ContainsRune("\"'`:=", rune(all[len(all)-1])) && (after == "" || strings.ContainsRune("\"'`@&", rune(after[0]))) {
+			b.WriteString(redacted)
+		} else {
+			b.WriteString(secret)
+		}
+		text = after
+	}
 }
 
 // secrets are the passwords as they are written, as they are meant, and as programs write them, the longest first.

@@ -76,6 +76,28 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// A password that words have in them leaves the words alone, whose gaps would tell it, and is taken out where passwords stand.
+func TestRedactTinyPasswords(t *testing.T) {
+	const message = `the Redis cannot be asked: dial tcp 127.0.0.1:1: connect: connection refused; want redis://user:password@host:port/db`
+	for _, secret := range []string{"e", "1", "in", "an", "is", "the", "ask", ":", "pw"} {
+		at := Address{"redis://:" + secret + "@host:6379?pool_size=2"}
+		if got := at.Redact(message); got != message {
+			t.Errorf("Redact by the password %q = %s, want it as it was", secret, got)
+		}
+		for _, text := range []string{at.url, "AUTH \"" + secret + "\"", "args beginning with: '" + secret + "' ", "redis://:" + secret + "@other", "?password=" + secret + "&x=", "password=" + secret} {
+			if got := at.Redact(text); !strings.Contains(got, "[redacted]") || strings.Count(got, secret) > strings.Count(strings.ReplaceAll(got, "[redacted]", ""), secret)+strings.Count("[redacted]", secret) {
+				t.Errorf("Redact(%q) = %q, want no password in it", text, got)
+			}
+			if want := strings.Count(text, secret) - 1; text != at.url && secret != ":" && strings.Count(strings.ReplaceAll(at.Redact(text), "[redacted]", ""), secret) != want {
+				t.Errorf("Redact(%q) = %q, want the password out, and words whole", text, at.Redact(text))
+			}
+		}
+	}
+	if at := (Address{"redis://:ab12@host"}); at.Redact("xab12y") != "x[redacted]y" {
+		t.Errorf("Redact = %q, want a longer password out wherever it stands", at.Redact("xab12y"))
+	}
+}
+
 func TestPatient(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://host":                          "redis://host?dial_timeout=5s&read_timeout=5s",
