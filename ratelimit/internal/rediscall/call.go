@@ -123,10 +123,10 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 
 func (c *Call) send(ctx context.Context) ([]int64, error) {
 	c.how = c.Script.Evalsha
-	end := c.end(ctx)
-	for wait := firstWait; ; {
+	begun := time.Now()
+	sent := begun
+	for wait := firstWait; ; sent = time.Now() {
 		c.renew()
-		sent := time.Now()
 		if c.how[0] != nil {
 			copy(c.Words, c.how[:])
 		}
@@ -142,7 +142,7 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 			continue
 		}
 		pause := wait/2 + rand.N(wait)
-		if !c.mayGoAgain(m, err) || c.heard(m) && time.Now().Add(pause+time.Since(sent)).After(end) {
+		if !c.mayGoAgain(m, err) || c.heard(m) && time.Now().Add(pause+time.Since(sent)).After(c.end(ctx, begun)) {
 			return nil, c.fail(m, err)
 		}
 		if m.class == store.Indeterminate {
@@ -161,9 +161,9 @@ func (c *Call) heard(m meaning) bool {
 	return !c.MayRepeat || m.class != store.Indeterminate && !c.repeated.Load()
 }
 
-// end is when a further sending is to be answered, at the latest: of a call that may be repeated, as its context has it.
-func (c *Call) end(ctx context.Context) time.Time {
-	end := time.Now().Add(insist)
+// end is when a further sending is to be answered, at the latest, of a call that has begun: where it may be repeated, as its context has it.
+func (c *Call) end(ctx context.Context, begun time.Time) time.Time {
+	end := begun.Add(insist)
 	if c.MayRepeat {
 		end = end.AddDate(1, 0, 0)
 	}
