@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,11 +22,20 @@ import (
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/httplimit"
 	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := redistest.Main(m)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // site is a router that serves, and a client of it that is its proxy.
 type site struct {
@@ -191,6 +202,46 @@ func TestErrors(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Where Redis goes away while a router serves, a limit that is closed then answers 503 without quotas, to whoever was let in before.
+func TestRedisThatGoes(t *testing.T) {
+	redis := redistest.Start(t)
+	client := redis.Client(t)
+	closed := rules.Policy{
+		Package: "example.com/shop", Type: "shop.Orders", Method: "Create",
+		Limits: []rules.Limit{{Kind: rules.User, OnFail: rules.FailClosed, Rules: []rules.Rule{{Count: 1000, Window: time.Hour}}}},
+	}
+	counted := func() shop.Orders {
+		counts, err := redisstore.New(client, redisstore.WithBudget(5*time.Second)) // for a busy machine
+		if err != nil {
+			t.Fatal(err)
+		}
+		limiter, err := ratelimit.New(counts, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard := limiter.Guard(&closed)
+		return failing(func(ctx context.Context) error { _, err := guard.Take(ctx); return err })
+	}
+	var sites []*site
+	for _, router := range routers {
+		server := httptest.NewServer(router(counted()))
+		defer server.Close()
+		defer server.Client().CloseIdleConnections()
+		s := &site{t, server}
+		if res, body := s.order("alice", "203.0.113.7", nil); res.StatusCode != http.StatusCreated || len(quotas(res)) == 0 {
+			t.Errorf("while Redis is there: %d %s %q, want 201 with quotas", res.StatusCode, body, quotas(res))
+		}
+		sites = append(sites, s)
+	}
+	redis.Kill(t)
+	for _, s := range sites {
+		res, body := s.order("alice", "203.0.113.7", nil)
+		if res.StatusCode != http.StatusServiceUnavailable || quotas(res) != nil || strings.Contains(string(body), redis.Addr()) {
+			t.Errorf("without Redis: %d %s %q, want 503 without quotas, nor a word of where it was", res.StatusCode, body, quotas(res))
+		}
 	}
 }
 

@@ -228,6 +228,19 @@ func twentyItems(parameters func(i int) string) string {
 	return strings.Join(items, ", ")
 }
 
+// Where all limits of a program are shadows (ratelimit.WithMode), who is over them gets the answers of a program without limits.
+func TestHeadersWhereAllAreShadows(t *testing.T) {
+	limiter, _ := ratelimittest.New(ratelimit.WithMode(rules.Shadow))
+	limited, free := newSite(httplimit.WithXRateLimit()), newSite(httplimit.WithXRateLimit())
+	limited.call(limiter, policy("shop.Orders", "Create", user(per(1, time.Hour)), rules.Limit{Kind: rules.Concurrency, Count: 1}))
+	for n := range 3 {
+		got, want := limited.get(), free.get()
+		if got.StatusCode != 200 || !cmp.Equal(got.Header, want.Header) {
+			t.Errorf("answer %d is %d with %v, want 200 with %v", n+1, got.StatusCode, got.Header, want.Header)
+		}
+	}
+}
+
 // Where a limit in flight denies, the answer says so, and for how long.
 func TestHeadersOfAConcurrencyThatIsFull(t *testing.T) {
 	limiter, _ := ratelimittest.New()
