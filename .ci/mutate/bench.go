@@ -61,7 +61,10 @@ var goPasses = []pass{{tests: ".", short: true, timeout: "30s"}, {tests: ".", ti
 // file without any has a part in all; and the tests of its own, if there are.
 var lawsOf = map[string]struct{ nearest, variants, own string }{
 	"bucket.lua":          {"Traces|Bisimulation|Buckets", "token-bucket$|leaky-bucket|gcra", "TestBucket.*|TestNothingIsLeft"},
+	"compact.lua":         {"CompactTraces|CompactLog", "compact-log", "TestCompact.*|TestManyDecisions|TestKeysOutlive.*"},
 	"compact_log.lua":     {"CompactTraces|CompactLog", "compact-log", "TestCompactLog.*|TestKeysOutlive.*"},
+	"compact_run.lua":     {"CompactTraces|CompactLog", "compact-log", "TestCompact.*|TestManyDecisions|TestMany.*|TestKeysOutlive.*|TestCrowdOfARefusingServer"},
+	"decision.lua":        {"Traces|Model", "", "TestTakenBase|TestReset|TestQueueLook|TestManyDecisions|TestCrowdOfARefusingServer"},
 	"door.lua":            {"Ban.*", "", "TestDoor.*|TestBan.*|TestReset"},
 	"entries.lua":         {"Traces|Buckets|Windows", "", "TestKeysOutlive.*|TestBucketsOf.*|TestWindowsOf.*|TestBucketKeys|TestForeign.*|TestNothingIsLeft|TestKeysOf.*"},
 	"fixed_window.lua":    {"Traces|Windows", "fixed-window", "TestWindow.*"},

@@ -27,30 +27,10 @@
 -- once, and only where it is known when it was charged, or else it may be another's. Nothing is taken where there are fewer
 -- units of that µs.
 
-local PAGE = 148                -- bytes of a string from which on it is read in parts: a head and 20 records
-local SLACK_AFTER_WINDOW = 1000 -- ms that a key outlives its newest unit's last window
-local LONGEST = 31622400000000  -- µs, of all windows
-local NEAR = 70368744177664     -- µs: times that are no further apart are told apart by 48 bits, whichever is the later
-local RECORD, ZEROS = 6, '\0\0\0\0\0\0'
-local SHORT_HEAD, LONG_HEAD = 10, 28
+local LONG_HEAD = 28
 
-local byte, call = string.byte, redis.call
+local byte = string.byte
 local now48 = now % 281474976710656
-
--- pack returns the last 48 bits of an integer.
-local function pack(n)
-  local low = n % 16777216
-  local high = (n - low) / 16777216 % 16777216
-  local c, f = high % 256, low % 256
-  high, low = (high - c) / 256, (low - f) / 256
-  local b, e = high % 256, low % 256
-  return string.char((high - b) / 256, b, c, (low - e) / 256, e, f)
-end
-
--- number returns the integer of 48 bits.
-local function number(a, b, c, d, e, f)
-  return ((a * 256 + b) * 256 + c) * 16777216 + (d * 256 + e) * 256 + f
-end
 
 -- time returns the integer nearest to now that has these for its last 48 bits.
 local function time(a, b, c, d, e, f)
@@ -61,12 +41,6 @@ local function time(a, b, c, d, e, f)
     later = later + 281474976710656
   end
   return now + later
-end
-
--- record returns the record of a unit of a time.
-local function record(time)
-  local text = pack(time)
-  return text ~= ZEROS and text or pack(time + 1)
 end
 
 -- A limit's log is what is known of the string: its text, start, floor, older, units and expires. text is its first PAGE bytes, in
@@ -84,7 +58,7 @@ local function ending(text)
 end
 
 -- read returns what there is of the first PAGE bytes.
-local function read(key) return call('GETRANGE', key, '0', '147') end
+local function read(key) return redis.call('GETRANGE', key, '0', '147') end
 
 -- know finds out all of the log from what was read, and returns its units. Another program's string is refused, as the server refuses a
 -- key of another type.
@@ -120,10 +94,11 @@ local function at(limit, i)
   return time(byte(redis.call('GETRANGE', limit.key, integer(from), integer(from + 5)), 1, 6))
 end
 
--- weigh is probe of what was read. It finds out, too, whether the log is full: it has as many units as the largest count needs once the
--- cost is charged.
-local function weigh(limit, text)
-  local units, cost, rules, allowed, full = know(limit, text), limit.cost, limit.rules, true, true
+-- probe finds out, too, whether the log is full: it has as many units as the largest count needs once the cost is charged. What has been read
+-- for a short way is not read again.
+local function probe(limit)
+  local units, cost, rules, allowed, full = know(limit, limit.found or read(limit.key)), limit.cost, limit.rules, true, true
+  limit.found = nil
   limit.written = false
   if cost == 0 then
     return true
@@ -147,8 +122,6 @@ local function weigh(limit, text)
   limit.full = full
   return allowed
 end
-
-local function probe(limit) return weigh(limit, read(limit.key)) end
 
 -- others makes what few calls need.
 local function others()
@@ -303,20 +276,13 @@ end
 
 local stamp, insert -- the record of now, and a function of others: both once they are needed
 
--- horizon finds out, once for a limit, when its expiry is near: before soon. Then the key is to expire in lasting ms, until ends.
-local function horizon(limit)
-  local ms = math.ceil((limit.window + limit.ahead) / 1000)
-  local ends = now + (ms + SLACK_AFTER_WINDOW) * 1000
-  limit.soon, limit.lasting, limit.ends, limit.packed = now + (ms + 1) * 1000, integer(ms + SLACK_AFTER_WINDOW), ends, pack(ends)
-end
-
 -- settle adds the cost's units, drops what no rule sees any more where there is enough of it, and puts off the key's
 -- expiry if it is near. It never brings it forward.
 local function settle(limit)
   local text, units, older, floor, ahead, full = limit.text, limit.units, limit.older, limit.floor, limit.ahead, limit.full
   local charged = now + ahead
   if not limit.soon then
-    horizon(limit)
+    limit.soon, limit.lasting, limit.ends = horizon(limit.window + ahead)
   end
   local near = units == 0 or limit.expires < limit.soon
   if full then
@@ -345,7 +311,7 @@ local function settle(limit)
   elseif older > 0 then
     redis.call('SETRANGE', limit.key, integer(place), added)
     if near or floor ~= limit.floor then
-      redis.call('SETRANGE', limit.key, '4', (near and limit.packed or string.sub(text, 5, 10)) .. pack(floor))
+      redis.call('SETRANGE', limit.key, '4', (near and pack(limit.ends) or string.sub(text, 5, 10)) .. pack(floor))
     end
     if near then
       redis.call('PEXPIRE', limit.key, limit.lasting)
@@ -356,65 +322,13 @@ local function settle(limit)
       from = from + RECORD
     end
     if near then
-      redis.call('SET', limit.key, '\3log' .. limit.packed .. string.sub(text, from) .. added, 'PX', limit.lasting)
+      redis.call('SET', limit.key, '\3log' .. pack(limit.ends) .. string.sub(text, from) .. added, 'PX', limit.lasting)
     else
       redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     end
   else
-    call('SET', limit.key, text .. added, 'KEEPTTL')
+    redis.call('SET', limit.key, text .. added, 'KEEPTTL')
   end
 end
 
--- many returns the take of many decisions on one limit. Most of them find no log, or one that is whole, has no more units than the
--- smallest count lets it have once the cost is charged, and ends with a time until now: of such a log nothing is dropped.
-local function many(limit)
-  horizon(limit)
-  local cost, rules, charged = limit.cost, limit.rules, now + limit.ahead
-  local most = PAGE - 1 - cost * RECORD -- bytes that the string may have
-  for i = 1, #rules do
-    most = math.min(most, SHORT_HEAD + (rules[i].count - cost) * RECORD)
-  end
-  local added = ''
-  if most < SHORT_HEAD then
-    most = -1 -- none is
-  else
-    added = string.rep(record(charged), cost)
-  end
-  local head, lasting = '\3log' .. limit.packed, limit.lasting
-  local soon48, charged48 = limit.soon % 281474976710656, charged % 281474976710656
-  limit.written = false
-  return function(key)
-    local text = read(key)
-    local size = #text
-    if size <= most then
-      if size == 0 then
-        call('SET', key, head .. added, 'PX', lasting)
-        return true
-      end
-      local kind, l, o, g, a, b, c, d, e, f = byte(text, 1, 10)
-      if kind == 3 and l == 108 and o == 111 and g == 103 and size > SHORT_HEAD and (size - SHORT_HEAD) % RECORD == 0 then
-        local left, since = number(a, b, c, d, e, f) - soon48, charged48 - number(byte(text, size - 5, size))
-        if since >= 0 and since < NEAR then
-          if left >= 0 and left < NEAR then
-            call('SET', key, text .. added, 'KEEPTTL')
-            return true
-          end
-          local age = charged48 - number(byte(text, 11, 16))
-          if left < 0 and left > -NEAR and age >= since and age < LONGEST then
-            call('SET', key, head .. string.sub(text, 11) .. added, 'PX', lasting)
-            return true
-          end
-        end
-      end
-    end
-    limit.key = key
-    if not weigh(limit, text) then
-      return false
-    end
-    settle(limit)
-    limit.written = false
-    return true
-  end
-end
-
-return {probe = probe, settle = settle, many = many, make_others = others}
+return {probe = probe, settle = settle, make_others = others}

@@ -120,7 +120,7 @@ var flaws = []flaw{
 		`limit.written = true`, `redis.call('SET', limit.key .. ':last', integer(now), 'PX', integer(limit.window / 1000))
   limit.written = true`,
 	}, "TestKeysOfAllAlgorithms"},
-	{"a denied call that is charged", "frame.lua", []string{
+	{"a denied call that is charged", "decision.lua", []string{
 		`    refuse()
     return DENIED`, `    refuse()
     for i = 1, size do
@@ -132,7 +132,7 @@ var flaws = []flaw{
     end
     return DENIED`,
 	}, "TestMiniredis/UnchargedIsInvisible"},
-	{"a limit that is charged before the next denies", "frame.lua", []string{
+	{"a limit that is charged before the next denies", "decision.lua", []string{
 		`if not limit.algorithm.probe(limit) then
       allowed = false`, `if limit.algorithm.probe(limit) then
       if limit.cost > 0 and limit.algorithm.charge(limit, decision.base) then limit.algorithm.settle(limit) end
@@ -145,32 +145,32 @@ var flaws = []flaw{
     return DONE
   end`,
 	}, "TestMiniredis/AllOrNothing"},
-	{"a write that stays when the next one is impossible", "frame.lua", []string{
+	{"a write that stays when the next one is impossible", "decision.lua", []string{
 		`others(limit).revert(limit, decision.base)`, `local _ = limit`,
 	}, "TestTakenBase"},
-	{"a write that stays when a command for another limit fails", "frame.lua", []string{
-		`if not ok then
-      pcall(revert)`, `if not ok then`,
+	{"a write that stays when a command for another limit fails", "decision.lua", []string{
+		`local function fail(why)
+  pcall(revert)`, `local function fail(why)`,
 	}, "TestBucketPermissions"},
-	{"a reset that leaves the counts", "frame.lua", []string{
+	{"a reset that leaves the counts", "decision.lua", []string{
 		`redis.call('PEXPIRE', decision.limits[i].key, 0)`, `local _ = i`,
 	}, "TestMiniredis/ResetOfSeveral"},
 	{"a ban that ends early", "door.lua", []string{
 		`limit.closed, limit.denials = now + time, {}`, `limit.closed, limit.denials = now + math.floor(time / 4), {}`,
 	}, "TestMiniredis/Ban"},
-	{"keys that are built in the script", "frame.lua", []string{
+	{"keys that are built in the script", "decision.lua", []string{
 		`limits[j].key = KEYS[keys + j]`, `limits[j].key = KEYS[keys + j] .. ':log'`,
 	}, "TestClusterDeclaredKeys/PeekChargesNothing"},
-	{"a retry-after in seconds, whose fraction Redis drops", "frame.lua", []string{
+	{"a retry-after in seconds, whose fraction Redis drops", "decision.lua", []string{
 		`reply[#reply + 1] = rule.retry`, `reply[#reply + 1] = rule.retry / 1000000`,
 	}, "TestMiniredis/RetryAfterIsTight"},
-	{"a hole in the reply", "frame.lua", []string{
+	{"a hole in the reply", "decision.lua", []string{
 		`reply[#reply + 1] = rule.reset`, `reply[#reply + 1] = rule.reset > 0 and rule.reset or nil`,
 	}, "TestMiniredis/PeekChargesNothing"},
-	{"the retry-after of the decision before", "frame.lua", []string{
+	{"the retry-after of the decision before", "decision.lua", []string{
 		`rule.retry = 0`, `local _ = rule`,
 	}, "TestManyDecisions"},
-	{"one name for all decisions of a batch", "frame.lua", []string{
+	{"one name for all decisions of a batch", "decision.lua", []string{
 		`decision.base = ARGV[bases + i]`, `decision.base = ARGV[bases]`,
 	}, "TestManyDecisions"},
 	{"a decision that fails, and with it all behind it", "frame.lua", []string{
@@ -179,12 +179,12 @@ var flaws = []flaw{
 	{"a failure of one that is told to all", "frame.lua", []string{
 		`if decision.number > first then`, `if false then`,
 	}, "TestCrowdOfARefusingServer"},
-	{"a limit that is asked only where the one before it allows", "frame.lua", []string{
+	{"a limit that is asked only where the one before it allows", "decision.lua", []string{
 		`if not limit.algorithm.probe(limit) then
       allowed = false`, `if not limit.algorithm.probe(limit) then
       return false`,
 	}, "TestMiniredis/Traces"},
-	{"a cost of nothing that is charged", "frame.lua", []string{
+	{"a cost of nothing that is charged", "decision.lua", []string{
 		`    if limit.cost > 0 then
       limit.algorithm.settle(limit)
     end`, `    limit.algorithm.settle(limit)`,

@@ -15,6 +15,9 @@ import (
 //go:embed frame.lua
 var frameLua string
 
+//go:embed decision.lua
+var decisionLua string
+
 //go:embed clock.lua
 var clockLua string
 
@@ -39,8 +42,14 @@ var fixedWindowLua string
 //go:embed sliding_window.lua
 var slidingWindowLua string
 
+//go:embed compact.lua
+var compactLua string
+
 //go:embed compact_log.lua
 var compactLogLua string
+
+//go:embed compact_run.lua
+var compactRunLua string
 
 //go:embed interval_bucket.lua
 var intervalBucketLua string
@@ -180,16 +189,17 @@ func condition(places []int) string {
 	return strings.Join(any, " or ")
 }
 
-// assemble puts the algorithms before the frame, in one function that makes the one of a place: making the functions of
-// the others would cost more than deciding.
+// assemble puts what the frame needs before it, in functions that make what decides once a decision needs it: making all there is
+// would cost more than deciding.
 func assemble() string {
 	var b strings.Builder
-	b.WriteString(clockLua + integerLua + fractionLua + "local function entries(letter, steps)\n" + entriesLua + "end\nlocal function make(place)\n")
+	b.WriteString(clockLua + integerLua + compactLua)
+	b.WriteString("local function make(place)\n" + fractionLua + "local function entries(letter, steps)\n" + entriesLua + "end\n")
 	for at := range algorithms {
 		if same := placesOf(algorithms[at].lua); same[0] == at {
 			fmt.Fprintf(&b, "if %s then\n%send\n", condition(same), algorithms[at].lua)
 		}
 	}
-	b.WriteString("end\n" + frameLua)
+	b.WriteString("end\nlocal function make_decision(decision, reply)\n" + decisionLua + "end\n" + compactRunLua + frameLua)
 	return b.String()
 }
