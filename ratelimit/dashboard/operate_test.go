@@ -198,6 +198,10 @@ func TestChangesOfAnID(t *testing.T) {
 	if err := i.call("Create", "alice"); err == nil {
 		t.Error("a call of alice, who is banned, passed")
 	}
+	i.change(`{"do":"ban","method":"Create","kind":"user","id":"alice","for":"1d"}`)
+	if got := i.lookUp("Create", "user", "alice")[0].Banned; got < 80_000 || got > 86_400 {
+		t.Errorf("alice is banned for %v s, want a day", got)
+	}
 	i.change(`{"do":"unban","method":"Create","kind":"user","id":"alice"}`)
 	if err := i.call("Create", "alice"); err != nil {
 		t.Errorf("a call of alice, who is banned no more: %v", err)

@@ -100,7 +100,7 @@ func (d *Dashboard) hint(err error, hash []rules.Override) string {
 	if errors.Is(err, rules.ErrUnlike) {
 		return "; limits that share a bucket are changed together by rlgen override"
 	}
-	if mend := redisoverride.Mend(d.policies(), hash); mend != "" {
+	if mend := redisoverride.Mend(d.policies(), hash, redisoverride.WithKey(d.hash)); mend != "" {
 		return "; what is wrong in " + d.hash + " is taken away by " + mend
 	}
 	return ""

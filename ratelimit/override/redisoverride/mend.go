@@ -10,8 +10,11 @@ import (
 
 // Mend is the command that takes what is wrong with overrides for the limits of policies out of the hash, each for itself: "rlgen override remove Gone". It is empty where nothing
 // is, or nobody could type the names.
-func Mend(policies []*rules.Policy, overrides []rules.Override) string {
+func Mend(policies []*rules.Policy, overrides []rules.Override, opts ...Option) string {
 	words := []string{"rlgen override remove"}
+	if key := of(nil, opts).key; key != Key {
+		words[0] = "rlgen override -overrides-key " + quoted(key) + " remove"
+	}
 	for _, name := range rules.Misfits(policies, overrides, mostMended) {
 		word := quoted(name)
 		if word == "" {

@@ -37,6 +37,10 @@ func TestMend(t *testing.T) {
 			t.Errorf("Mend(%.20q) = %q, want nothing", name, got)
 		}
 	}
+	gone := []rules.Override{{Name: "Gone", Text: "5,1h"}}
+	if got := redisoverride.Mend(policies, gone, redisoverride.WithKey("rl:overrides:shop")); got != "rlgen override -overrides-key rl:overrides:shop remove Gone" {
+		t.Errorf("Mend of another hash = %q, want its key", got)
+	}
 	if got := redisoverride.Mend(policies, []rules.Override{{Name: "Find", Text: "nonsense"}}); got != "rlgen override remove Find" {
 		t.Errorf("Mend of a text that does not fit = %q, want its name", got)
 	}

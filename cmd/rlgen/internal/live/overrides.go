@@ -293,7 +293,7 @@ func (s *Session) judge(before, after Layers, entries []Entry) (fault, err error
 	case errors.Is(fault, rules.ErrUnlike):
 		hint = "; what belongs together is set at once: rlgen override set One 2,1h Two 2,1h"
 	case was != nil && wrong == nil:
-		hint = "; they refuse it already: set what is wrong right with it, or remove it before: " + cmp.Or(redisoverride.Mend(s.policies, before.Hash()), "rlgen override remove name")
+		hint = "; they refuse it already: set what is wrong right with it, or remove it before: " + cmp.Or(redisoverride.Mend(s.policies, before.Hash(), redisoverride.WithKey(s.HashKey())), "rlgen override remove name")
 	}
 	if err = fmt.Errorf("nothing is %s, since programs would refuse all of the hash: %w%s", done, fault, hint); wrong != nil {
 		err = fmt.Errorf("%w: %w", ErrArgument, err)
