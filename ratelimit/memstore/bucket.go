@@ -53,7 +53,7 @@ type line struct {
 
 // reset keeps the memory of what is extra.
 func (b *bucket) reset() {
-	b.first = debt{extra: b.first.extra}
+	b.first.window, b.first.full = 0, 0
 	if e := b.first.extra; e != nil {
 		e.ahead, e.line, e.more = 0, line{}, e.more[:0]
 	}
@@ -134,7 +134,9 @@ func (b *bucket) open(now int64, rule rules.Rule) *debt {
 	d := b.find(window)
 	switch {
 	case d == nil:
-		return b.add(debt{window: window, full: now, fraction: fraction{count: rule.Count}})
+		d = b.add()
+		d.window, d.full, d.fraction = window, now, fraction{count: rule.Count}
+		return d
 	case d.full <= now:
 		d.full, d.early = now, 0
 		if d.extra != nil {
@@ -145,15 +147,13 @@ func (b *bucket) open(now int64, rule rules.Rule) *debt {
 	return d
 }
 
-// add adds the debt of another window.
-func (b *bucket) add(d debt) *debt {
+// add adds a debt, of which only what is extra is as it should be.
+func (b *bucket) add() *debt {
 	if b.first.window == 0 {
-		d.extra = b.first.extra
-		b.first = d
 		return &b.first
 	}
 	e := b.first.rest()
-	e.more = append(e.more, d)
+	e.more = append(e.more, debt{})
 	return &e.more[len(e.more)-1]
 }
 

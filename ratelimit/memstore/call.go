@@ -16,8 +16,9 @@ type place struct {
 	index int // of the shard
 	steps *steps
 
-	counts  counts // of the key; nil where it holds nothing now
+	counts  counts // of the key; nil where there are none
 	expires *int64 // when nothing of counts counts any more, µs
+	live    bool   // something of counts counts now
 }
 
 // lock locks the shards of all places, each once and in ascending order, so that two calls never wait for each other.
@@ -53,13 +54,14 @@ func (c call) next(last int) (next *place) {
 
 // decide decides the call at now, while its shards are locked.
 func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
+	opened := false
 	c.find(now)
 	c.ask(now, out)
 	c.bar(now, false, out)
 	out.Receipt.Requests, out.Receipt.ID, out.Receipt.Charges = nil, 0, out.Receipt.Charges[:0]
 	out.Receipt.Partial, out.Receipt.First, out.Receipt.From = false, 0, nil
 	if out.Allowed {
-		c.charge(now, most, out)
+		opened = c.charge(now, most, out)
 	} else {
 		c.refuse(now, most, out.Rules)
 		undelay(out.Rules)
@@ -68,7 +70,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 		c.describe(now, out.Rules)
 		c.bar(now, true, out)
 	}
-	if out.Allowed {
+	if out.Allowed && !opened {
 		c.sweep(now)
 	}
 }
@@ -82,13 +84,14 @@ func (c call) find(now int64) {
 
 func (p *place) find(now int64) {
 	if b := p.shard.books[p.steps.kind]; b != nil {
-		p.counts, p.expires = b.get(p.hash, p.req.Key, now)
+		p.counts, p.expires = b.get(p.hash, p.req.Key)
+		p.live = p.counts != nil && *p.expires > now
 	}
 }
 
 // held is what the key holds, which is not to be changed: where that is nothing, it is the same for all such keys.
 func (p *place) held() counts {
-	if p.counts == nil {
+	if !p.live {
 		return p.steps.none
 	}
 	return p.counts
@@ -125,9 +128,10 @@ func undelay(answers []store.RuleOutcome) {
 	}
 }
 
-// charge charges every request, and writes down how in the outcome's receipt. Keys that are new move others, or drive them out.
-func (c call) charge(now int64, most int, out *store.Outcome) {
-	r, moved := &out.Receipt, false
+// charge charges every request, and writes down how in the outcome's receipt. It returns whether a key had to be opened: those that are new move
+// others, or drive them out.
+func (c call) charge(now int64, most int, out *store.Outcome) (opened bool) {
+	r := &out.Receipt
 	if c.forgets() {
 		r.Charges = charges(r.Charges, len(c))
 	}
@@ -139,20 +143,32 @@ func (c call) charge(now int64, most int, out *store.Outcome) {
 		if p.req.Cost == 0 {
 			continue
 		}
-		if moved {
+		if opened {
 			p.find(now)
 		}
-		if p.counts == nil {
-			p.counts, p.expires = p.shard.fresh(now, p.hash, p.req.Key, p.steps, most)
-			moved = len(c) > 1
+		if !p.live {
+			p.open(now, most)
+			opened = true
 		}
 		if note := p.charge(now, r.ID); p.dated() {
 			r.Charges[i].At, r.Charges[i].Note = now, note
 		}
 	}
-	if moved {
+	if opened && len(c) > 1 {
 		c.find(now)
 	}
+	return opened
+}
+
+// open makes room for what the key will hold, which holds nothing now.
+func (p *place) open(now int64, most int) {
+	if p.counts == nil {
+		p.counts, p.expires = p.shard.fresh(now, p.hash, p.req.Key, p.steps, most)
+	} else {
+		p.counts.reset()
+		*p.expires = 0
+	}
+	p.live = true
 }
 
 // charge charges the request at now, and returns what giving back has to be told.
@@ -221,9 +237,8 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 
 // discharge takes back what a has charged, whether the key's counts have expired or not.
 func (p *place) discharge(now int64, a admission) {
-	all := *p
-	if all.find(always); all.counts != nil {
-		all.counts.giveBack(now, p.req, a)
+	if p.find(now); p.counts != nil {
+		p.counts.giveBack(now, p.req, a)
 	}
 }
 
@@ -241,7 +256,7 @@ func (c call) peek(now int64, out *store.Outcome) {
 func (c call) grant(now int64) {
 	c.find(now)
 	for i := range c {
-		if p := &c[i]; p.counts != nil {
+		if p := &c[i]; p.live {
 			p.counts.grant(now, p.req, p.req.Cost)
 		}
 	}
@@ -255,7 +270,7 @@ func (c call) reset() {
 			if b == nil {
 				continue
 			}
-			if counts, expires := b.get(p.hash, p.req.Key, always); counts != nil {
+			if counts, expires := b.get(p.hash, p.req.Key); counts != nil {
 				counts.reset()
 				*expires = 0
 			}

@@ -41,7 +41,7 @@ func TestEvictsWhatExpiresFirst(t *testing.T) {
 	}
 	table.evict()
 	last := 2*looksNew - 1
-	if c, _ := table.get(withHome(last, last), string(rune('a'+last)), always); c != nil || table.len() != keys-1 {
+	if c, _ := table.get(withHome(last, last), string(rune('a'+last))); c != nil || table.len() != keys-1 {
 		t.Errorf("%d keys are left, with %+v, want all but this one", table.len(), c)
 	}
 }

@@ -16,8 +16,8 @@ type shard struct {
 // book is the keys that count by the same steps.
 type book interface {
 	len() int
-	// get returns what a key holds and when nothing of it counts any more, nil if nothing counts at now.
-	get(hash uint64, key string, now int64) (counts, *int64)
+	// get returns what a key holds and when nothing of it counts any more, nil if it is not there.
+	get(hash uint64, key string) (counts, *int64)
 	// put adds a key that is not there, and returns what get does.
 	put(hash uint64, key string) (counts, *int64)
 	// sweep looks at the next n keys, and drops those that have expired.
@@ -40,14 +40,9 @@ func (sh *shard) book(steps *steps) book {
 	return sh.books[steps.kind]
 }
 
-// fresh returns what a key holds that holds nothing, in the place of what has expired of it. What is written pays for what is removed.
+// fresh adds a key, and returns what it holds, which is nothing yet. What is written pays for what is removed.
 func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most int) (counts, *int64) {
 	b := sh.book(steps)
-	if c, expires := b.get(hash, key, always); c != nil {
-		c.reset()
-		*expires = 0
-		return c, expires
-	}
 	sh.sweep(now, looksNew)
 	if sh.len() >= most {
 		sh.evict(b)

@@ -22,7 +22,7 @@ func TestKeysOfOneHash(t *testing.T) {
 		}
 		sh.sweep(5, 100)
 		for i, key := range keys {
-			switch c, _ := sh.book(bucketSteps).get(7, key, always); {
+			switch c, _ := sh.book(bucketSteps).get(7, key); {
 			case i == gone && c != nil, i != gone && (c == nil || c.(*bucket).first.full != int64(i)):
 				t.Errorf("after %s is dropped, get(%s) = %+v", keys[gone], key, c)
 			}

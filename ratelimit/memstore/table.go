@@ -1,7 +1,5 @@
 package memstore
 
-import "math"
-
 // table has the keys of a shard that count by the same steps, each in one piece with what it holds: a call that looks for a key knows the place of all that it
 // needs as soon as it knows the key's hash. Those whose places are taken stand in the next free ones behind them.
 //
@@ -35,9 +33,6 @@ const (
 	mostSpares  = 16 // bounds the memory of what is used no more
 )
 
-// always is before all that expires.
-const always = math.MinInt64
-
 func (t *table[T, C]) len() int { return t.used }
 
 // find returns the slot of a key, or the first free one where it would be found.
@@ -51,7 +46,7 @@ func (t *table[T, C]) find(tag uint32, key string) (at uint32, found bool) {
 	return at, false
 }
 
-func (t *table[T, C]) get(hash uint64, key string, now int64) (counts, *int64) {
+func (t *table[T, C]) get(hash uint64, key string) (counts, *int64) {
 	if len(t.tags) == 0 {
 		return nil, nil
 	}
@@ -60,9 +55,6 @@ func (t *table[T, C]) get(hash uint64, key string, now int64) (counts, *int64) {
 		return nil, nil
 	}
 	s := &t.slots[at]
-	if s.expires <= now {
-		return nil, nil
-	}
 	return C(&s.own), &s.expires
 }
 

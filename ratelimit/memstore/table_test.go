@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 			key := r.IntN(300)
 			text := strconv.Itoa(key)
 			want, found := kept[key]
-			switch c, got := table.get(hash(key), text, always); {
+			switch c, got := table.get(hash(key), text); {
 			case found != (c != nil) || found && (*got != want || c.(*bucket).first.full != want):
 				t.Fatalf("of %d homes: get(%d) = %+v, want %d, %v", homes, key, c, want, found)
 			case !found:
@@ -43,7 +43,7 @@ func TestTable(t *testing.T) {
 		for key := range kept {
 			at, _ := table.find(tag(hash(key)), strconv.Itoa(key))
 			table.remove(int(at))
-			if c, _ := table.get(hash(key), strconv.Itoa(key), always); c != nil {
+			if c, _ := table.get(hash(key), strconv.Itoa(key)); c != nil {
 				t.Fatalf("of %d homes: %d is removed, and there", homes, key)
 			}
 		}
@@ -70,7 +70,7 @@ func TestTableShrinks(t *testing.T) {
 		t.Fatalf("%d keys are left in %d slots of those that have not expired, want %d in at most %d", table.used, len(table.tags), keys/100, 8*keys/100)
 	}
 	for i := 99; i < keys; i += 100 {
-		if c, _ := table.get(withHome(i, i), strconv.Itoa(i), 98); c == nil {
+		if c, _ := table.get(withHome(i, i), strconv.Itoa(i)); c == nil {
 			t.Fatalf("key %d has not expired, and is gone", i)
 		}
 	}
