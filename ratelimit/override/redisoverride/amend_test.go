@@ -146,7 +146,7 @@ func TestAmendOfWhatIsTooLarge(t *testing.T) {
 		})
 		return err
 	}
-	want := `found 3145757 bytes in 3 fields, want at most 1048576 bytes; the largest are "most" (2097156 bytes), "more" (1048580 bytes), "Create" (11 bytes): `
+	want := `found 3145747 bytes in 3 fields, want at most 1048576 bytes; the largest are "most" (2097156 bytes), "more" (1048580 bytes), "Create" (11 bytes): `
 	if err := to(map[string]string{"Create": "21,1h"}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a text beside = %v, want an error with %q", err, want)
 	}
