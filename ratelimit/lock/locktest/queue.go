@@ -282,6 +282,20 @@ func testRoomOfLeavers(t *testing.T, b *Bench) {
 		return nil
 	})
 	thrice(t, b, func(name string) error {
+		c := lock.Claim{Name: name + "limits", ID: "holder:0", Lease: unit, Limit: 2, Cost: 1}
+		mustAcquire(t, b, c, true)
+		other, wider := c, c
+		other.ID, wider.Limit = "other:0", 5
+		mustAcquire(t, b, other, true)
+		w := standFor(t, b, wider, 4)[0]
+		defer w.Close(w.claim, false)
+		mustRelease(t, b, c)
+		if !comes(w.Woken) || !w.asks(t, b) {
+			return errors.New("one whose limit is larger than that of who makes room for him is not woken, or not met")
+		}
+		return nil
+	})
+	thrice(t, b, func(name string) error {
 		c := lock.Claim{Name: name + "raised", ID: "holder:0", Lease: unit, Limit: 3, Cost: 3}
 		mustAcquire(t, b, c, true)
 		waiters := standFor(t, b, c, 1, 1, 1)
