@@ -672,3 +672,24 @@ func TestCrowdStandsTogether(t *testing.T) {
 		permit.Release()
 	})
 }
+
+// TestTryBesideThoseWhoAreMet holds that who does not wait asks where others of the process are about to, none of whom was refused.
+func TestTryBesideThoseWhoAreMet(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, _ *Locker) {
+		sem, err := NewSemaphore(s, 100, WithLease(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the first is met while the second asks
+			go func() {
+				if _, _, err := sem.Acquire(t.Context(), "it"); err != nil {
+					t.Errorf("Acquire = %v, want nil", err)
+				}
+			}()
+			time.Sleep(600 * time.Microsecond)
+		}
+		if _, _, err := sem.TryAcquire(t.Context(), "it", 1); err != nil {
+			t.Errorf("TryAcquire where there is room = %v, want nil", err)
+		}
+	})
+}
