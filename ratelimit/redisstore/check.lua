@@ -52,6 +52,7 @@ for _, key in ipairs(ARGV) do
   data('pttl')
   data('get')
   data('set', 'a')
+  data('append', 'a')
   data('getrange', '0', '1')
   data('setrange', '0', 'a')
 end

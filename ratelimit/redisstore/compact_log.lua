@@ -1,7 +1,7 @@
 -- compact-log: the sliding log in one string at the limit's key. Every unit of cost admitted is one record of it.
 --
 --   record   when the unit was admitted, or as much later as it was taken ahead: an integer of 6 bytes, the highest first
---   string   <mark><expires> and the records in the order of their times, oldest first; it is read and written whole.
+--   string   <mark><expires> and the records in the order of their times, oldest first; it is read whole.
 --            Where that were PAGE bytes or more, the first PAGE of them are <mark><expires><floor><older><room>, the
 --            newest records and zeros, at least a record of them, and the older ones stand behind, with room for more of
 --            them; it is read and written in parts.
@@ -327,7 +327,7 @@ local function settle(limit)
       redis.call('SET', limit.key, string.sub(text, 1, SHORT_HEAD) .. string.sub(text, from) .. added, 'KEEPTTL')
     end
   else
-    redis.call('SET', limit.key, text .. added, 'KEEPTTL')
+    redis.call('APPEND', limit.key, added)
   end
 end
 

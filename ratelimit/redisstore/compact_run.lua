@@ -42,34 +42,34 @@ local function work_short(at, first, decision, reply, ways)
     decision.number = i
     local key = keys[i + 1]
     local text = call('GETRANGE', key, '0', '147')
-    local size, written, anew = #text, false, true
+    local size, begins, appends = #text, false, false
     if size == 0 and most > 0 then
-      written = head .. added
+      begins = head
     elseif size > SHORT_HEAD and size <= most and (size - SHORT_HEAD) % RECORD == 0 then
       local kind, l, o, g, a, b, c, d, e, f = byte(text, 1, 10)
       if kind == 3 and l == 108 and o == 111 and g == 103 then
         local left, since = number(a, b, c, d, e, f) - soon48, charged48 - number(byte(text, size - 5, size))
         if left >= 0 and left < NEAR and since >= 0 and since < NEAR then
-          written, anew = text .. added, false
+          appends = true
         elseif left < 0 and left > -NEAR and since >= 0 and since < NEAR then
           local age = charged48 - number(byte(text, 11, 16))
           if age >= since and age < LONGEST then
-            written = head .. string.sub(text, 11) .. added
+            begins = head .. string.sub(text, 11)
           end
         end
       end
     end
-    if not written then
-      ways().work(i, i, text)
-      n = #reply
-    else
-      if anew then
-        call('SET', key, written, 'PX', lasting)
+    if appends or begins then
+      if appends then
+        call('APPEND', key, added)
       else
-        call('SET', key, written, 'KEEPTTL')
+        call('SET', key, begins .. added, 'PX', lasting)
       end
       n = n + 1
       reply[n] = 1
+    else
+      ways().work(i, i, text)
+      n = #reply
     end
   end
 end

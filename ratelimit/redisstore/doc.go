@@ -59,7 +59,7 @@
 // A Redis user of its own needs no more than this (ACL SETUSER limiter …), with the prefixes of the directives in
 // place of rl:
 //
-//	on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname +zadd +zcard +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set +getrange +setrange
+//	on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname +zadd +zcard +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set +append +getrange +setrange
 //
 // and, on a Redis Cluster, go-redis itself needs also
 //

@@ -20,7 +20,7 @@ import (
 
 // acl is what the Redis user of a limiter needs, as doc.go has it.
 const acl = "on >pw ~rl:* resetchannels -@all +eval +evalsha +script|load +time +hello +ping +client|setname " +
-	"+zadd +zcard +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set +getrange +setrange"
+	"+zadd +zcard +zrange +zcount +zrem +zremrangebyscore +pexpire +pttl +get +set +append +getrange +setrange"
 
 // clusterACL is what go-redis needs beside it on a Redis Cluster.
 const clusterACL = " +cluster|slots +command +asking"

@@ -199,4 +199,4 @@ func (v visit) permissions(lacks []string) {
 }
 
 // keyCommands is how many commands check.lua asks about for each key.
-const keyCommands = 14
+const keyCommands = 15
