@@ -49,12 +49,14 @@ local function work_short(at, first, decision, reply, ways)
       local kind, l, o, g, a, b, c, d, e, f = byte(text, 1, 10)
       if kind == 3 and l == 108 and o == 111 and g == 103 then
         local left, since = number(a, b, c, d, e, f) - soon48, charged48 - number(byte(text, size - 5, size))
-        if left >= 0 and left < NEAR and since >= 0 and since < NEAR then
-          appends = true
-        elseif left < 0 and left > -NEAR and since >= 0 and since < NEAR then
-          local age = charged48 - number(byte(text, 11, 16))
-          if age >= since and age < LONGEST then
-            begins = head .. string.sub(text, 11)
+        if since >= 0 and since < NEAR then
+          if left >= 0 then
+            appends = left < NEAR
+          elseif left > -NEAR then
+            local age = charged48 - number(byte(text, 11, 16))
+            if age >= since and age < LONGEST then
+              begins = head .. string.sub(text, 11)
+            end
           end
         end
       end
