@@ -42,6 +42,7 @@ func (l *Limiter) prepare(written *rules.Policy, i int, from *rules.Limit) (limi
 	if !prepared.shadow {
 		prepared.alone = l.newAlone(from, prefix)
 	}
+	prepared.trial = prepared.shadow && written.Limits[i].Mode != rules.Shadow
 	if l.computes != nil {
 		prepared.computed = new(contracts)
 	}

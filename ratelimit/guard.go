@@ -45,6 +45,7 @@ type limit struct {
 	holds *holds // what it holds; nil for a rate
 	// shadow says that it denies nothing, off that it is not asked.
 	shadow, off bool
+	trial       bool       // it is a shadow under the key that it has when it denies
 	computed    *contracts // of WithRules; nil where there is none
 }
 

@@ -36,8 +36,12 @@ func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64
 		c.shadow.want(l, i, id, min(cost, l.most))
 		return
 	}
+	req := store.NewRequest(of, l.key(id), cost)
+	if l.trial { // what is denied to nobody bans nobody: the ban would be there once the limit denies again
+		req.Ban, req.After = 0, 0
+	}
 	c.shadow.indexes = append(c.shadow.indexes, i)
-	c.shadow.requests = append(c.shadow.requests, store.NewRequest(of, l.key(id), cost))
+	c.shadow.requests = append(c.shadow.requests, req)
 	c.shadow.computes(l, of)
 }
 

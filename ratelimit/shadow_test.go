@@ -131,6 +131,42 @@ func TestWithModeShadow(t *testing.T) {
 }
 
 // A shadow with charge counts the calls that end so, of those that were made.
+// What a shadow denies under the key of the live limit bans nobody, who would find the door closed once the limit denies again. A candidate, which has a key of
+// its own, says whom it would ban.
+func TestShadowsBan(t *testing.T) {
+	policy := create(limits(t, "user 2,1h ban=2h after=1")...)
+	for name, shadow := range map[string]struct {
+		mode     rules.Mode
+		override string
+	}{
+		"mode of all": {rules.Shadow, "2,1h"},
+		"override":    {rules.Enforce, "2,1h mode=shadow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memstore.New()
+			now := func(text string, opts ...ratelimit.Option) *ratelimit.Guard {
+				l := limiter(t, s, opts...)
+				guard := l.Guard(policy)
+				if err := l.Override(t.Context(), []rules.Override{{Name: "Create", Text: text}}); err != nil {
+					t.Fatal(err)
+				}
+				return guard
+			}
+			if got := decided(t, now(shadow.override, ratelimit.WithMode(shadow.mode)), 5); got[4] != "[-Create]" {
+				t.Fatalf("a shadow says %q of the fifth call, want that it has no room", got[4])
+			}
+			if _, err := now("9,1h").Take(alice()); err != nil {
+				t.Errorf("the first call that the limit may deny again: %v, want it allowed: 2 of 9 are used", err)
+			}
+		})
+	}
+	candidate := limiter(t, memstore.New()).Guard(create(limits(t, "user 2,1h ban=2h after=1 mode=shadow")...))
+	decided(t, candidate, 3)
+	if d, _, err := candidate.Decide(alice()); err != nil || d.Limits[0].Banned == 0 {
+		t.Errorf("Decide = %+v, %v, want that the candidate would have banned the caller", d, err)
+	}
+}
+
 func TestShadowWithCharge(t *testing.T) {
 	guard := limiter(t, memstore.New()).Guard(create(limits(t, "user 2,1h mode=shadow charge=error")...))
 	fails, works := errors.New("wrong password"), error(nil)
