@@ -132,7 +132,7 @@ func (r *Run) ask(call *traffic.Call) (able bool) {
 func (l *Limit) aim(req *store.Request, id *traffic.Name, cost int64) {
 	req.Cost = cost
 	if l.Ban > 0 {
-		req.Key = id.Text + ":" + l.Bucket
+		req.Key = id.Text + ":" + l.Kind.String() + ":" + l.Bucket
 	}
 }
 

@@ -294,6 +294,21 @@ func TestOneText(t *testing.T) {
 	}
 }
 
+// A ban of one identity is none of another that has the same text.
+func TestBansOfOneText(t *testing.T) {
+	var list calls
+	for i := range int64(3) {
+		list = append(list, call{At: 1_700_000_000_000_000 + i, User: "10.0.0.1", Addr: fmt.Sprint("10.1.0.", i), Cost: 1})
+	}
+	for i := range int64(3) {
+		list = append(list, call{At: 1_700_000_005_000_000 + i, User: fmt.Sprint("bob", i), Addr: "10.0.0.1", Cost: 1})
+	}
+	s := simulate(t, list, []string{"user 1,1s ban=1m after=2", "ip 5,1s ban=1m after=2"})
+	if got := s.Runs[0].Allowed; got != 4 {
+		t.Errorf("%d are allowed, want 4: one of the user 10.0.0.1, whom a ban keeps out then, and three of the address", got)
+	}
+}
+
 // TestCourse holds that bins of any width have all the calls, whatever time they span.
 func TestCourse(t *testing.T) {
 	for _, step := range []time.Duration{time.Microsecond, 700 * time.Microsecond, time.Second, 3 * time.Hour, 5 * 24 * time.Hour} {

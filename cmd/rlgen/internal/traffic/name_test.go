@@ -2,7 +2,9 @@ package traffic
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 )
 
 // What nobody needs is forgotten: of many texts that come once each there are never more than are needed at a time, but for a half, and who is needed
@@ -12,6 +14,28 @@ func TestNamesAreForgotten(t *testing.T) {
 		for _, start := range []int64{0, 1e15, 5e15} { // the last one is in the 22nd century
 			namesAreForgotten(t, start, step)
 		}
+	}
+}
+
+// Calls that may still be overtaken keep their names, however many other names there are meanwhile.
+func TestNamesOfCallsThatWait(t *testing.T) {
+	const users = 5 * fewestNames
+	var text strings.Builder
+	text.WriteString("time,user\n")
+	for i := range 2 * users {
+		fmt.Fprintf(&text, "%d,user-%d\n", 1_000_000+i, i%users)
+	}
+	r := reader(t, Log{Within: 24 * time.Hour}, text.String())
+	names := map[string]*Name{}
+	for range 2 * users {
+		var c Call
+		if err := r.Next(&c); err != nil {
+			t.Fatal(err)
+		}
+		if first := names[c.User.Text]; first != nil && first != c.User {
+			t.Fatalf("the second call of %s has another name than the first", c.User.Text)
+		}
+		names[c.User.Text] = c.User
 	}
 }
 

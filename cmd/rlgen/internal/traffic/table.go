@@ -201,19 +201,49 @@ func csvParser(first []byte, names map[string]string) (parser, error) {
 
 // fields reads one line of CSV, and appends its fields to list.
 func fields(line []byte, list [][]byte) ([][]byte, error) {
-	if bytes.IndexByte(line, '"') >= 0 {
-		texts, err := csv.NewReader(bytes.NewReader(line)).Read()
-		for _, text := range texts {
-			list = append(list, []byte(text))
-		}
-		return list, err
+	whole, before := line, len(list)
+	quotes := bytes.IndexByte(line, '"') >= 0
+	if quotes && line[len(line)-1] == '\r' { // which encoding/csv does not take for a part of the last field
+		return anyFields(whole, list)
 	}
 	for {
 		field, rest, more := bytes.Cut(line, []byte(","))
+		if quotes && bytes.IndexByte(field, '"') >= 0 {
+			var ok bool
+			if field, rest, more, ok = quoted(line); !ok {
+				return anyFields(whole, list[:before])
+			}
+		}
 		list = append(list, field)
 		if !more {
 			return list, nil
 		}
 		line = rest
 	}
+}
+
+// quoted reads a field in quotes at the beginning of a line, and what is behind it, if the field has no quote within.
+func quoted(line []byte) (field, rest []byte, more, ok bool) {
+	if line[0] != '"' {
+		return nil, nil, false, false
+	}
+	end := 1 + bytes.IndexByte(line[1:], '"')
+	switch {
+	case end == 0:
+		return nil, nil, false, false
+	case end+1 == len(line):
+		return line[1:end], nil, false, true
+	case line[end+1] == ',':
+		return line[1:end], line[end+2:], true, true
+	}
+	return nil, nil, false, false
+}
+
+// anyFields is fields of a line that has quotes in its fields, or is wrong.
+func anyFields(line []byte, list [][]byte) ([][]byte, error) {
+	texts, err := csv.NewReader(bytes.NewReader(line)).Read()
+	for _, text := range texts {
+		list = append(list, []byte(text))
+	}
+	return list, err
 }

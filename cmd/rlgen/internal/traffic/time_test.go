@@ -47,7 +47,7 @@ func TestClock(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want int64
-	}{{"1", 1e6}, {"1", 1e6}, {"2", 2e6}, {"never", -1}, {"2", 2e6}, {"", -1}, {"1", 1e6}, {"10", 10e6}} {
+	}{{"1", 1e6}, {"1", 1e6}, {"2", 2e6}, {"never", -1}, {"never", -1}, {"2", 2e6}, {"", -1}, {"1", 1e6}, {"10", 10e6}} {
 		if got, err := c.parse([]byte(test.text)); (err != nil) != (test.want < 0) || err == nil && got != test.want {
 			t.Errorf("parse(%q) = %d, %v, want %d", test.text, got, err, test.want)
 		}
