@@ -462,10 +462,10 @@ func TestLongTexts(t *testing.T) {
 	if got := page.limits.Limits[0].Override; len(got) > 1100 || !strings.HasSuffix(got, " bytes more)") {
 		t.Errorf("the page has %d bytes of the override, want 1100 at most, and how many more there are", len(got))
 	}
-	for _, text := range []string{junk, "21,1h" + strings.Repeat(" ", n) + "mode=shadow"} {
+	for text, want := range map[string]string{junk: " bytes more)", "21,1h" + strings.Repeat(" ", n) + "mode=shadow": `by \"21,1h mode=shadow\"`} { // spaces hide nothing
 		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, text))
-		if body := w.Body.String(); len(body) > 5000 || !strings.Contains(body, " bytes more)") {
-			t.Errorf("override by %d bytes is answered by %d: %.5000s", len(text), len(body), body)
+		if body := w.Body.String(); len(body) > 5000 || !strings.Contains(body, want) {
+			t.Errorf("override by %d bytes is answered by %d, want %s: %.5000s", len(text), len(body), want, body)
 		}
 	}
 	if err := redisoverride.Set(t.Context(), client, "orders.Orders.Create/user", junk); err != nil {

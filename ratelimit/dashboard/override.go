@@ -23,7 +23,8 @@ func (d *Dashboard) planOverride(o order) (what string, do func(context.Context)
 		return "", nil, refusef("found the limit %q, want one of this page's", o.Limit)
 	}
 	text := l.become(o.Text)
-	if what = fmt.Sprintf("override %s by %q", l.Handle, rules.Brief(text, mostTold)); text == "" {
+	told := strings.Join(strings.Fields(text), " ") // so that spaces hide nothing
+	if what = fmt.Sprintf("override %s by %q", l.Handle, rules.Brief(told, mostTold)); text == "" {
 		what = fmt.Sprintf("let %s hold as it is written", l.Handle)
 	}
 	return what, func(ctx context.Context) error { return d.override(ctx, l, text, text == strings.TrimSpace(o.Text)) }, nil
