@@ -6,7 +6,8 @@
 //
 // A call of any number of limits with any number of rules is one EVALSHA: all are charged or none, at one instant of
 // the server's clock. The clocks of the program's instances decide nothing. frame.lua says what the script is
-// asked, sliding_log.lua, compact_log.lua and entries.lua what is stored, and the file of each algorithm what it counts.
+// asked, decision.lua how it is decided, sliding_log.lua, compact_log.lua and entries.lua what is stored, and the file of each algorithm
+// what it counts.
 //
 // On a Redis Cluster, limits whose keys lie in different slots cannot be decided at one instant. There, one script
 // for each slot reserves in parallel, and where one denies, what the others reserved is given back before the call

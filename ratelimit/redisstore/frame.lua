@@ -1,6 +1,6 @@
 -- frame: one call carries the decisions of many callers, one after the other, each all or nothing on its own.
--- Before it in the script stand make_decision and make_run, which make what decides: that costs more than a decision does, so that nothing is made
--- before a decision needs it.
+-- Before it in the script stands make_decision, which makes what decides. That costs more than many decisions do, so that it is made once one needs it;
+-- those of most calls have a short way, which compact_run.lua is.
 --
 -- KEYS  one for every limit of every decision, in order; those of one decision are distinct
 -- ARGV  the limits that the decisions are on, each once: their number, and for each
@@ -40,8 +40,6 @@
 --           retry      µs until the same cost passes, 0 if the rule allows it, -1 never
 --           remaining  units that pass now, after this decision (with detail)
 --           reset      µs until the rule has all of its count again (with detail)
---
--- A short way is for calls of one run of a kind. What it cannot make itself is made as any other decision.
 
 local decision = {keys = 0, count = 0, size = 0, number = 0, charged = 0} -- the one that is being made, and its run
 local reply = {now}
