@@ -33,7 +33,7 @@ type Store interface {
 	// the first, of those by rules that have more remaining for it, or are reset earlier: these count towards the ban no longer, and it ends once too few are left for it. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 
-	// Reset forgets what the keys of requests have counted, and their bans, as if no call had ever been made of them: they are absent afterwards. It may be
+	// Reset forgets what the keys of requests have counted, and the bans of those with a Ban, as if no call had ever been made of them: they are absent afterwards. It may be
 	// repeated. What a call is given back later that was charged before is, of a log, nothing; of another algorithm, at most what the call was charged, out
 	// of what has been charged since.
 	//
