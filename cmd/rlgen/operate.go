@@ -107,7 +107,7 @@ func (o *operating) Args() []string { return o.args }
 
 // failAt prints an error without the passwords of an address, and returns the exit code.
 func (c *command) failAt(at live.Address, err error) int {
-	fmt.Fprintf(c.stderr, "rlgen: %s\n", at.Redact(strings.TrimPrefix(err.Error(), live.ErrArgument.Error()+": ")))
+	fmt.Fprintf(c.stderr, "rlgen: %s\n", strings.TrimPrefix(at.Tell(err), live.ErrArgument.Error()+": "))
 	if errors.Is(err, live.ErrArgument) {
 		return exitUsage
 	}

@@ -100,6 +100,20 @@ func (a Address) likely(err error) string {
 	return ""
 }
 
+// unreadable is the error of a URL that package redisurl cannot read, which has nothing of it in its text.
+type unreadable struct{ error }
+
+func (e unreadable) Unwrap() error { return e.error }
+
+// Tell returns the text of an error without the address's passwords. Where no password can be in it, it is left whole: the gaps in it would tell one that is a
+// word of it.
+func (a Address) Tell(err error) string {
+	if errors.As(err, new(unreadable)) {
+		return err.Error()
+	}
+	return a.Redact(err.Error())
+}
+
 // tiny is how many bytes a password has at most that words have in them.
 const tiny = 3
 

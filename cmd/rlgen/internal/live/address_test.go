@@ -2,10 +2,12 @@ package live
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Passwords that may be in an argument are refused there, and whatever is none is taken.
@@ -77,6 +79,29 @@ func TestRedact(t *testing.T) {
 }
 
 // A password that words have in them leaves the words alone, whose gaps would tell it, and is taken out where passwords stand.
+// What is wrong with a URL is told in the same words whatever its password is, such as one of these words.
+func TestTellOfUnreadableURLs(t *testing.T) {
+	for _, url := range []string{"redis://:%s@h:x", "redis://:%s@host name", "redis://:%s@", "redis://:%s@h/x", "redis+sentinel://u:%s@h:1", "other://:%s@h", "redis://u:%s", "redis://h?password=%s&nonsense=1"} {
+		tell := func(password string) string {
+			at := Address{fmt.Sprintf(url, password)}
+			_, err := reach(t.Context(), at, time.Second)
+			if err == nil {
+				t.Fatalf("%s can be read, want an error", url)
+			}
+			return at.Tell(err)
+		}
+		want := tell("qzx7kjw9")
+		if strings.Contains(want, "qzx7kjw9") || strings.Contains(want, redacted) {
+			t.Errorf("%s is told of by %q, want neither its password nor a gap", url, want)
+		}
+		for _, word := range []string{"want", "port", "redis", "password", "host", "number"} {
+			if got := tell(word); got != want {
+				t.Errorf("%s is told of by %q where the password is %s, want %q as with another one", url, got, word, want)
+			}
+		}
+	}
+}
+
 func TestRedactTinyPasswords(t *testing.T) {
 	const message = `the Redis cannot be asked: dial tcp 127.0.0.1:1: connect: connection refused; want redis://user:password@host:port/db`
 	for _, secret := range []string{"e", "1", "in", "an", "is", "the", "ask", ":", "pw"} {

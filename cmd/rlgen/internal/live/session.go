@@ -78,7 +78,7 @@ func reach(ctx context.Context, at Address, timeout time.Duration) (redis.Univer
 	redis.SetLogger(silent{})
 	client, err := redisurl.Open(at.patient(max(1, int(timeout/time.Second))))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+		return nil, fmt.Errorf("%w: %w", ErrArgument, unreadable{err})
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
