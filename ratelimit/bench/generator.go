@@ -74,7 +74,11 @@ func writeCorpus(dir string) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n\nrequire github.com/rlgen/rlgen v0.0.0\n\n" +
+	sums, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "go.sum")) // so that nobody has to be asked for them
+	if err != nil {
+		return err
+	}
+	files := map[string]string{"go.sum": string(sums), "go.mod": "module example.com/m\n\ngo 1.26.0\n\nrequire github.com/rlgen/rlgen v0.0.0\n\n" +
 		"replace github.com/rlgen/rlgen => " + strings.TrimSpace(string(root)) + "\n"}
 	for i := range 100 {
 		var text strings.Builder
