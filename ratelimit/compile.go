@@ -37,7 +37,7 @@ func (l *Limiter) prepare(written *rules.Policy, i int, from *rules.Limit) (limi
 	}
 	prefix, _ := written.Key(i)
 	k := newKeyer(written, i, l.secret)
-	k.suffix = ":" + l.bucket(written, i)
+	k.count(l.bucket(written, i))
 	prepared := limit{Limit: from, keyer: k, most: smallest(from), shadow: l.shadows(from)}
 	if !prepared.shadow {
 		prepared.alone = l.newAlone(from, prefix)

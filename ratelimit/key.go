@@ -23,6 +23,7 @@ type ipv6Prefix int
 type keyer struct {
 	prefix, suffix string
 	secret         []byte // nil for ids in the clear
+	none           string // the key without an id
 }
 
 func newKeyer(p *rules.Policy, i int, secret []byte) keyer {
@@ -31,27 +32,32 @@ func newKeyer(p *rules.Policy, i int, secret []byte) keyer {
 	if p.Limits[i].Kind == rules.Lock && p.Limits[i].Segments > 0 {
 		kind = rules.Global
 	}
-	k := keyer{prefix: prefix + ":" + kind.String(), suffix: ":" + bucket, secret: secret}
+	k := keyer{prefix: prefix + ":" + kind.String(), secret: secret}
 	if kind != rules.Global {
 		k.prefix += "="
 	}
+	k.count(bucket)
 	return k
+}
+
+// count makes the keys those of a bucket.
+func (k *keyer) count(bucket string) {
+	k.suffix = ":" + bucket
+	k.none = k.prefix + k.suffix
 }
 
 // key returns the key of id. Different ids have different keys.
 func (k *keyer) key(id string) string {
+	if id == "" {
+		return k.none
+	}
 	var buf [256]byte
 	b := append(buf[:0], k.prefix...)
 	start := len(b)
-	switch {
-	case id == "":
-	case k.secret != nil:
+	if k.secret != nil {
 		b = appendHash(b, id, k.secret)
-	default:
-		b = rules.AppendEscape(b, id)
-		if len(b)-start > maxID {
-			b = appendHash(b[:start], id, nil)
-		}
+	} else if b = rules.AppendEscape(b, id); len(b)-start > maxID {
+		b = appendHash(b[:start], id, nil)
 	}
 	return string(append(b, k.suffix...))
 }
