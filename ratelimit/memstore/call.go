@@ -54,15 +54,17 @@ func (c call) next(last int) (next *place) {
 
 // decide decides the call at now, while its shards are locked.
 func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
-	opened := false
+	opened, rare := false, c.rare()
 	c.find(now)
 	c.ask(now, out)
-	c.bar(now, false, out)
+	if rare {
+		c.bar(now, false, out)
+	}
 	out.Receipt.Requests, out.Receipt.ID, out.Receipt.Charges = nil, 0, out.Receipt.Charges[:0]
 	out.Receipt.Partial, out.Receipt.First, out.Receipt.From = false, 0, nil
 	if out.Allowed {
 		opened = c.charge(now, most, out)
-	} else {
+	} else if rare {
 		c.refuse(now, most, out.Rules)
 		undelay(out.Rules)
 	}
@@ -73,6 +75,16 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	if out.Allowed && !opened {
 		c.sweep(now)
 	}
+}
+
+// rare says whether a request has what few have: a ban, or a queue.
+func (c call) rare() bool {
+	for i := range c {
+		if req := c[i].req; req.Ban != 0 || req.Queue {
+			return true
+		}
+	}
+	return false
 }
 
 // find looks up what the keys hold at now.
@@ -111,12 +123,12 @@ func (c call) ask(now int64, out *store.Outcome) {
 	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, out.Rules[:0]
 	for i := range c {
 		req, counts := c[i].req, c[i].held()
-		for _, rule := range req.Rules {
-			retryAfter, delay := counts.ask(now, req, rule)
-			out.Allowed = out.Allowed && retryAfter == 0
-			out.Rules = append(out.Rules, store.RuleOutcome{})
-			answer := &out.Rules[len(out.Rules)-1]
-			answer.RetryAfter, answer.Delay = retryAfter, delay
+		for j := range req.Rules {
+			retryAfter, delay := counts.ask(now, req, req.Rules[j])
+			if retryAfter != 0 {
+				out.Allowed = false
+			}
+			out.Rules = append(out.Rules, store.RuleOutcome{RetryAfter: retryAfter, Delay: delay})
 		}
 	}
 }

@@ -64,6 +64,9 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	if err := store.Ended(ctx); err != nil {
 		return err
 	}
+	if one(requests, detail) {
+		return s.takeOne(requests, out)
+	}
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
