@@ -6,7 +6,8 @@
 //	GOWORK=off go run -C ratelimit/bench .
 //
 // All that is compared is measured in turns, in one order per round that is drawn anew, and a ratio is the median of those
-// of the rounds: a machine that others use, too, is slow for both.
+// of the rounds: a machine that others use, too, is slow for both. Those that are compared by the time of a call take turns of a few ms
+// within a round.
 //
 // What calls cost by the number of processes, callers, ids, rules and limits, by counts, on a cluster, and of hot limits, it prints as the tables of
 // SCALE.md, which go on to a fleet:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -54,38 +55,78 @@ var errUsage = errors.New("usage")
 
 // measure measures all that rows compare, in rounds.
 func measure(l *lab, rows []row, rounds int, span time.Duration) (results, error) {
-	measures := map[string]measurement{}
-	for _, r := range rows {
-		for _, name := range []string{r.ours, r.theirs} {
-			if name == "" || measures[name] != nil {
-				continue
-			}
-			prepare, ok := contestants[name]
-			if !ok {
-				return nil, fmt.Errorf("row %q names %q, which is none of the contestants", r.name, name)
-			}
-			m, err := prepare(l)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			measures[name] = m
-		}
+	names, err := contestantsOf(rows)
+	if err != nil {
+		return nil, err
+	}
+	events, err := eventsOf(l, names)
+	if err != nil {
+		return nil, err
 	}
 	results := results{}
-	names := make([]string, 0, len(measures))
-	for name := range measures {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	for range rounds {
-		for _, i := range rand.Perm(len(names)) {
+		for _, i := range rand.Perm(len(events)) {
 			l.clean()
-			s, err := measures[names[i]](span)
+			samples, err := events[i].measure(span)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", names[i], err)
+				return nil, fmt.Errorf("%s: %w", strings.Join(events[i].names, ", "), err)
 			}
-			results[names[i]] = append(results[names[i]], s)
+			for j, name := range events[i].names {
+				results[name] = append(results[name], samples[j])
+			}
 		}
 	}
 	return results, nil
+}
+
+// contestantsOf are the names of those that rows compare, in order.
+func contestantsOf(rows []row) (names []string, err error) {
+	for _, r := range rows {
+		for _, name := range []string{r.ours, r.theirs} {
+			if _, ok := contestants[name]; !ok && name != "" {
+				return nil, fmt.Errorf("row %q names %q, which is none of the contestants", r.name, name)
+			}
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// event is what is measured at once: one contestant, or all those of a heat.
+type event struct {
+	names   []string
+	measure func(span time.Duration) ([]sample, error) // a sample for each name
+}
+
+// eventsOf makes the named contestants ready.
+func eventsOf(l *lab, names []string) (events []event, err error) {
+	heats := map[heat][]string{}
+	for _, name := range names {
+		c := contestants[name]
+		if c.prepare == nil {
+			heats[c.heat] = append(heats[c.heat], name)
+			continue
+		}
+		m, err := c.prepare(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		events = append(events, event{[]string{name}, func(span time.Duration) ([]sample, error) {
+			s, err := m(span)
+			return []sample{s}, err
+		}})
+	}
+	for heat, names := range heats {
+		calls := make([]call, len(names))
+		for i, name := range names {
+			if calls[i], err = contestants[name].open(l); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		events = append(events, event{names, func(span time.Duration) ([]sample, error) { return heat.run(calls, span) }})
+	}
+	return events, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -91,13 +93,78 @@ func goZero(l *lab) (call, error) {
 	}, nil
 }
 
-// rueidisWindow is the least that a limiter asks of a server, over the client that pipelines by itself.
-func rueidisWindow(l *lab) (call, error) {
+// rueidisClient is the client that pipelines by itself, which connects by the options that it has by default, but that it caches nothing.
+func rueidisClient(l *lab) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{l.redis().Addr()}, DisableCache: true})
+	if err == nil {
+		l.Cleanup(client.Close)
+	}
+	return client, err
+}
+
+// rueidisLimiter asks one rule of a fixed window as rueidislimiter does (https://github.com/redis/rueidis, folder rueidislimiter, limiter.go
+// as of 2025), which is no module that could be required. Of each id it has two keys in one slot: a count, and when that ends. A decision is one script
+// that is told the cost, the client's clock and when a window ends that begins by it, in ms. The script gets the end, and sets both keys anew where
+// there is none or it is over, for a second longer than the window; then it adds the cost, denied or not, and returns the count and the end. The client
+// builds the keys and the digits of all numbers in one buffer of a pool, and reads the reply as an array of two integers, by which it decides.
+func rueidisLimiter(l *lab) (call, error) {
+	client, err := rueidisClient(l)
 	if err != nil {
 		return nil, err
 	}
-	l.Cleanup(client.Close)
+	const window, count, cost = time.Minute, 100, 1
+	script := rueidis.NewLuaScript(`local clock, ends = tonumber(ARGV[3]), tonumber(redis.call('get', KEYS[2]))
+if not ends or ends < clock then
+  ends = tonumber(ARGV[2])
+  redis.call('set', KEYS[1], 0, 'pxat', ends + 1000)
+  redis.call('set', KEYS[2], ends, 'pxat', ends + 1000)
+end
+return {redis.call('incrby', KEYS[1], tonumber(ARGV[1])), ends}`)
+	buffers := sync.Pool{New: func() any { return new([128]byte) }}
+	ctx, keys := context.Background(), keys()
+	return func(id int) error {
+		room := buffers.Get().(*[128]byte)
+		defer buffers.Put(room)
+		text := room[:0]
+		since := func(start int) string { return rueidis.BinaryString(text[start:]) }
+		now := time.Now().UTC()
+		text = append(append(append(text, "rate:{"...), keys[id]...), '}')
+		counts := since(0)
+		at := len(text)
+		text = append(append(text, counts...), ":ex"...)
+		ends := since(at)
+		at = len(text)
+		text = strconv.AppendInt(text, cost, 10)
+		costs := since(at)
+		at = len(text)
+		text = strconv.AppendInt(text, now.Add(window).UnixMilli(), 10)
+		next := since(at)
+		at = len(text)
+		text = strconv.AppendInt(text, now.UnixMilli(), 10)
+		reply, err := script.Exec(ctx, client, []string{counts, ends}, []string{costs, next, since(at)}).ToArray()
+		if err != nil {
+			return err
+		}
+		var decision struct {
+			allowed         bool
+			remaining, ends int64
+		}
+		counted, err := reply[0].ToInt64()
+		if err != nil {
+			return err
+		}
+		decision.ends, err = reply[1].ToInt64()
+		decision.allowed, decision.remaining = counted <= count, max(0, count-counted)
+		return err
+	}, nil
+}
+
+// rueidisLeast asks the least that one rule of a fixed window can ask of a server, in one key and by its clock, and does not read the reply.
+func rueidisLeast(l *lab) (call, error) {
+	client, err := rueidisClient(l)
+	if err != nil {
+		return nil, err
+	}
 	script := rueidis.NewLuaScript(`local n = redis.call('INCRBY', KEYS[1], ARGV[1])
 if n == tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return {n, redis.call('PTTL', KEYS[1])}`)

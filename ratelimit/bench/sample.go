@@ -3,7 +3,6 @@ package main
 import (
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,7 @@ import (
 // sample is what one round found out about a contestant. What it did not measure is zero.
 type sample struct {
 	perSecond float64 // calls
-	nanos     float64 // of a call: the mean, or the median where calls are timed one by one
+	nanos     float64 // of a call: the mean, or the median in a heat
 	allocs    float64 // of a call
 	bytes     float64 // that a call leaves in the server
 	own       float64 // µs of the processors that a call takes of this program
@@ -33,15 +32,28 @@ type open func(*lab) (call, error)
 
 const ids = 10_000
 
+// contestant is how one is measured: by itself, or in a heat with others.
+type contestant struct {
+	prepare prepare // nil in a heat
+	heat    heat
+	open    open
+}
+
+// by measures a contestant by itself.
+func by(prepare prepare) contestant { return contestant{prepare: prepare} }
+
+// in measures a contestant in a heat.
+func in(heat heat, open open) contestant { return contestant{heat: heat, open: open} }
+
 // together lets so many callers call at once.
-func together(callers int, open open) prepare {
-	return func(l *lab) (measurement, error) {
+func together(callers int, open open) contestant {
+	return by(func(l *lab) (measurement, error) {
 		call, err := open(l)
 		if err != nil {
 			return nil, err
 		}
 		return func(span time.Duration) (sample, error) { return throughput(l, callers, span, call) }, nil
-	}
+	})
 }
 
 func throughput(l *lab, callers int, span time.Duration, call call) (sample, error) {
@@ -98,28 +110,4 @@ func mallocs() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.Mallocs)
-}
-
-// alone times the calls of one caller one by one.
-func alone(open open) prepare {
-	return func(l *lab) (measurement, error) {
-		call, err := open(l)
-		if err != nil {
-			return nil, err
-		}
-		return func(span time.Duration) (sample, error) { return latency(span, call) }, nil
-	}
-}
-
-func latency(span time.Duration, call call) (sample, error) {
-	var times []time.Duration
-	for i, begin := 0, time.Now(); time.Since(begin) < span; i++ {
-		start := time.Now()
-		if err := call(i % ids); err != nil {
-			return sample{}, err
-		}
-		times = append(times, time.Since(start))
-	}
-	slices.Sort(times)
-	return sample{nanos: float64(times[len(times)/2])}, nil
 }
