@@ -29,7 +29,6 @@ type metric struct {
 
 var (
 	perSecond = metric{of: func(s sample) float64 { return s.perSecond }, unit: "x"}
-	faster    = metric{of: func(s sample) float64 { return 1 / s.nanos }, unit: "x"}
 	nanos     = metric{of: func(s sample) float64 { return s.nanos }, unit: "x", lower: true}
 	nanosMore = metric{of: func(s sample) float64 { return s.nanos }, unit: " ns", lower: true, differ: true}
 	allocs    = metric{of: func(s sample) float64 { return s.allocs }, unit: "x", lower: true}
