@@ -135,6 +135,7 @@ func BenchmarkFreeLock(b *testing.B) {
 			times[i] = append(times[i], time.Since(begin))
 		}
 	}
+	differences(b, all, times)
 	medians(b, all, times)
 }
 
