@@ -128,19 +128,20 @@ func (h *hold) release() error {
 	t := h.tenure
 	_ = t.order.take(context.Background())
 	defer t.order.give()
-	if h.letGo() {
+	t.check()
+	last, held := t.remove(h)
+	if !held {
 		return ErrNotHeld
 	}
-	t.check()
-	last := t.remove(h)
 	h.cancel(ErrReleased)
 	held, err := t.store.Release(detached(h.outer), h.claim())
 	if last {
 		t.renewals.Wait() // they bring nothing back, and are not to be sent later
 	}
+	if lost := t.cause(); lost != nil {
+		return lost
+	}
 	switch {
-	case t.cause() != nil:
-		return t.cause()
 	case err == nil && !held:
 		return ErrLost
 	}

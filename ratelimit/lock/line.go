@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -63,8 +64,12 @@ type lineKey struct {
 var lines = struct {
 	sync.Mutex
 	of    map[lineKey]*line
+	only  *line // one that is not in of, which a caller who is alone need not look into
 	spare *line
 }{of: map[lineKey]*line{}}
+
+// refusing is how many of lines are refused: mostly none, and then nobody need look for one.
+var refusing atomic.Int64
 
 // spot is a caller's place in a line. The zero spot is in none.
 type spot struct {
@@ -77,6 +82,7 @@ type spot struct {
 	waited     bool          // for that
 	stood      bool          // in the store's queue
 	err        error         // why it never will be
+	met        time.Time     // when the asking was sent by which the caller was met, of which the line has not heard; zero if there is none
 }
 
 const (
@@ -90,23 +96,40 @@ const (
 
 func keyOf(s Store, c *Claim) lineKey { return lineKey{s, c.Name, c.Limit == 0} }
 
-// enter takes the last place of the line for c, which waits until end, or without one if that is zero.
-func (s *spot) enter(of Store, c *Claim, end time.Time) {
+// lineOf returns the line of key, nil if nobody is in one. The caller holds lines.
+func lineOf(key lineKey) *line {
+	if l := lines.only; l != nil && l.key == key {
+		return l
+	}
+	if len(lines.of) == 0 {
+		return nil
+	}
+	return lines.of[key]
+}
+
+// enter takes the last place of the line for c, which waits until end, or without one if that is zero. It reports whether nobody else is in the line.
+func (s *spot) enter(of Store, c *Claim, end time.Time) (alone bool) {
 	lines.Lock()
 	defer lines.Unlock()
 	key := keyOf(of, c)
-	l := lines.of[key]
+	l := lineOf(key)
 	if l == nil {
 		if l = lines.spare; l == nil {
 			l = &line{}
 		}
 		lines.spare = nil
-		l.key, lines.of[key] = key, l
+		l.key = key
+		if lines.only == nil {
+			lines.only = l
+		} else {
+			lines.of[key] = l
+		}
 	}
 	l.callers++
 	l.limit = max(1, l.limit, c.Limit)
 	s.line, s.cost, s.end = l, c.Cost, end
 	l.row.push(s)
+	return l.callers == 1
 }
 
 // leave gives the place to who stands behind.
@@ -118,12 +141,23 @@ func (s *spot) leave() {
 		l.waiting--
 	}
 	s.part()
+	met := s.met
 	*s = spot{}
 	if l.callers--; l.callers > 0 {
+		if !met.IsZero() {
+			l.answered(met)
+		}
 		l.proceed()
 		return
 	}
-	delete(lines.of, l.key)
+	if lines.only == l {
+		lines.only = nil
+	} else {
+		delete(lines.of, l.key)
+	}
+	if l.refused {
+		refusing.Add(-1)
+	}
 	*l = line{}
 	lines.spare = l
 }
@@ -265,8 +299,7 @@ func (s *spot) hear(a Answer, sent time.Time, err error, queued bool) {
 	l := s.line
 	switch {
 	case err == nil:
-		l.failed, l.heard = nil, time.Now()
-		l.takes(l.heard.Sub(sent))
+		l.answered(sent)
 		if !a.Held {
 			l.refuse(a)
 			s.stood = queued
@@ -282,6 +315,12 @@ func (s *spot) hear(a Answer, sent time.Time, err error, queued bool) {
 	}
 }
 
+// answered takes note of an answer to what was asked at sent.
+func (l *line) answered(sent time.Time) {
+	l.failed, l.heard = nil, time.Now()
+	l.takes(l.heard.Sub(sent))
+}
+
 // takes takes note of how long an asking took: one that is slow, as when the machine stops, says little of the next.
 func (l *line) takes(d time.Duration) {
 	if l.took == 0 || d < l.took {
@@ -293,6 +332,9 @@ func (l *line) takes(d time.Duration) {
 
 // refuse takes note of an answer that met nobody.
 func (l *line) refuse(a Answer) {
+	if !l.refused {
+		refusing.Add(1)
+	}
 	l.refused, l.free = true, time.Time{}
 	if a.Left > 0 {
 		l.free = l.heard.Add(a.Left)
@@ -337,9 +379,12 @@ func (l *line) now() Answer { return Answer{Left: max(0, time.Until(l.free))} }
 
 // taken reports whether others of this process wait for what c names, and the store has just said that there is no room for them; and what it said.
 func taken(s Store, c *Claim) (Answer, bool) {
+	if refusing.Load() == 0 {
+		return Answer{}, false
+	}
 	lines.Lock()
 	defer lines.Unlock()
-	l := lines.of[keyOf(s, c)]
+	l := lineOf(keyOf(s, c))
 	if l == nil || !l.refused || l.failed != nil || time.Since(l.heard) > fresh {
 		return Answer{}, false
 	}
@@ -348,9 +393,12 @@ func taken(s Store, c *Claim) (Answer, bool) {
 
 // Awaited says whether others of this process, of whom one at least may stand in the queue of s, wait for what c names, of which only Name and Limit matter.
 func Awaited(s Store, c Claim) bool {
+	if refusing.Load() == 0 {
+		return false
+	}
 	lines.Lock()
 	defer lines.Unlock()
-	l := lines.of[keyOf(s, &c)]
+	l := lineOf(keyOf(s, &c))
 	return l != nil && l.refused
 }
 
@@ -358,7 +406,7 @@ func Awaited(s Store, c Claim) bool {
 func Behind(s Store, c Claim) int64 {
 	lines.Lock()
 	defer lines.Unlock()
-	if l := lines.of[keyOf(s, &c)]; l != nil {
+	if l := lineOf(keyOf(s, &c)); l != nil {
 		return int64(l.waiting)
 	}
 	return 0

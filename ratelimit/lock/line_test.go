@@ -69,8 +69,11 @@ func lined(t *testing.T, test func(*testing.T, *counted, *Locker)) {
 		synctest.Wait()
 		lines.Lock()
 		defer lines.Unlock()
-		if len(lines.of) != 0 || lines.spare == nil || *lines.spare != (line{}) {
-			t.Errorf("%d lines are left, want none, and a spare one that is empty", len(lines.of))
+		if len(lines.of) != 0 || lines.only != nil || lines.spare == nil || *lines.spare != (line{}) {
+			t.Errorf("%d lines are left, and %v, want none, and a spare one that is empty", len(lines.of), lines.only)
+		}
+		if n := refusing.Load(); n != 0 {
+			t.Errorf("%d lines are refused, want none, for none is left", n)
 		}
 	})
 }

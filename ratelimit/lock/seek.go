@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -18,16 +19,17 @@ func seek(ctx context.Context, s Store, c *Claim, wait time.Duration, limit func
 	if wait == 0 {
 		return try(ctx, s, *c)
 	}
-	q := queue{store: s, claim: *c, limit: limit}
+	q := queues.Get().(*queue)
+	q.store, q.claim, q.limit = s, *c, limit
+	defer q.close()
 	if wait > 0 {
 		q.end = time.Now().Add(wait)
 		if c.Patience == 0 || c.Patience > wait {
 			q.claim.Patience = wait
 		}
 	}
-	q.spot.enter(s, &q.claim, q.end)
-	defer q.spot.leave()
-	err := q.wait(ctx)
+	alone := q.spot.enter(s, &q.claim, q.end)
+	err := q.wait(ctx, alone)
 	c.ID = q.claim.ID
 	return q.answer, q.sent, err
 }
@@ -77,9 +79,23 @@ type queue struct {
 	failed error // the latest asking; nil if it was answered
 }
 
-// wait waits until the claim is met, or there is no time left, or ctx is done.
-func (q *queue) wait(ctx context.Context) error {
-	turn, refused := q.spot.stand()
+// queues are some that nobody uses: a claim that is met at once has one for no longer than the way to the store.
+var queues = sync.Pool{New: func() any { return &queue{} }}
+
+// close ends the claim's waiting.
+func (q *queue) close() {
+	q.spot.leave()
+	*q = queue{}
+	queues.Put(q)
+}
+
+// wait waits until the claim is met, or there is no time left, or ctx is done. Where it is alone, nobody else of the process waited when it came.
+func (q *queue) wait(ctx context.Context, alone bool) error {
+	var turn <-chan struct{}
+	var refused bool
+	if !alone {
+		turn, refused = q.spot.stand()
+	}
 	if turn == nil && !refused {
 		if done, err := q.begin(ctx); done {
 			return err
@@ -94,9 +110,13 @@ func (q *queue) wait(ctx context.Context) error {
 // begin asks for the first time, without a place in the store's queue, and reports whether that is all.
 func (q *queue) begin(ctx context.Context) (done bool, err error) {
 	q.answer, q.sent, q.failed = ask(ctx, q.store, q.claim)
+	if q.answer.Held && q.failed == nil {
+		q.spot.met = q.sent
+		return true, nil
+	}
 	q.spot.hear(q.answer, q.sent, q.failed, false)
 	switch {
-	case q.answer.Held || failing(q.failed):
+	case failing(q.failed):
 		return true, q.failed
 	case !q.end.IsZero() && !time.Now().Before(q.end):
 		return true, busy(q.answer, q.failed)

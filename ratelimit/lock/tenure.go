@@ -120,18 +120,21 @@ func (t *tenure) newHold() *hold {
 	return h
 }
 
-// remove makes h none of the holds, and reports whether it was the last one: no renewal begins any more then.
-func (t *tenure) remove(h *hold) (last bool) {
+// remove makes h none of the holds, and reports whether it was the last one: no renewal begins any more then; and whether it was one.
+func (t *tenure) remove(h *hold) (last, was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if h.released {
+		return false, false
+	}
 	h.released = true
 	t.holds = slices.DeleteFunc(t.holds, func(other *hold) bool { return other == h })
 	if len(t.holds) > 0 {
-		return false
+		return false, true
 	}
 	t.over = true
 	t.rest()
-	return true
+	return true, true
 }
 
 func (t *tenure) anyHold() *hold {

@@ -56,7 +56,7 @@ type Call struct {
 
 	sent     sending
 	repeated atomic.Bool
-	how      [2]any
+	told     bool // the server, by its text, what the script is
 	lone     [1]int64
 }
 
@@ -105,7 +105,7 @@ func (c *Call) load() []any {
 	if len(words) == 0 {
 		return nothing
 	}
-	copy(words, c.how[:])
+	copy(words, c.how())
 	return words
 }
 
@@ -122,13 +122,12 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 }
 
 func (c *Call) send(ctx context.Context) ([]int64, error) {
-	c.how = c.Script.Evalsha
 	begun := time.Now()
 	sent := begun
 	for wait := firstWait; ; sent = time.Now() {
 		c.renew()
-		if c.how[0] != nil {
-			copy(c.Words, c.how[:])
+		if how := c.how(); how[0] != nil {
+			copy(c.Words, how)
 		}
 		reply, err := c.process(ctx)
 		if err == nil {
@@ -137,8 +136,8 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		m := inspect(err, c.sent.begun(), askerOf(c.Client))
 		c.refresh(ctx, m)
-		if m.reaction == load && c.how != c.Script.Eval {
-			c.how = c.Script.Eval
+		if m.reaction == load && !c.told && c.Script.Eval[0] != nil {
+			c.told = true
 			continue
 		}
 		pause := wait/2 + rand.N(wait)
@@ -154,6 +153,14 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 		}
 		wait = min(2*wait, mostWait)
 	}
+}
+
+// how are the first words of the command.
+func (c *Call) how() []any {
+	if c.told {
+		return c.Script.Eval[:]
+	}
+	return c.Script.Evalsha[:]
 }
 
 // heard says whether what the server has said is the whole of what there is to say, where there is no time for more: not of a call that it may have executed.

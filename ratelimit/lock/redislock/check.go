@@ -45,7 +45,7 @@ func (s *Store) Check(ctx context.Context, claims []lock.Claim) ([]store.Finding
 	for _, c := range claims {
 		c.ID, c.Lease = own.ID, 0
 		if _, err := s.Renew(ctx, c); err != nil {
-			return nil, at(fmt.Sprint(s.keys(c).held), err)
+			return nil, at(fmt.Sprint(s.keys(&c).held), err)
 		}
 	}
 	return nil, nil
@@ -70,7 +70,7 @@ var otherCommands = strings.Split("publish CHANNEL a,subscribe CHANNEL,time", ",
 
 // permitted asks whether the user may send what the store does, and what its scripts do.
 func (s *Store) permitted(ctx context.Context, c lock.Claim) error {
-	key := fmt.Sprint(s.keys(c).held)
+	key := fmt.Sprint(s.keys(&c).held)
 	fill := strings.NewReplacer("KEY", key, "CHANNEL", s.inbox.channel)
 	words := []any{nil, nil, 0}
 	for _, command := range keyCommands {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 )
@@ -20,26 +21,42 @@ const maxKept = 1024
 
 // keyring keeps the keys of locks by name: making them takes longer than all else that a caller does.
 type keyring struct {
-	mu   sync.Mutex
-	kept map[string]*keys
+	latest atomic.Pointer[named]
+	mu     sync.Mutex
+	kept   map[string]*named
 }
 
+// named are the keys of a name.
+type named struct {
+	keys
+	name string
+}
+
+// get returns the keys of a name, nil if they are not kept. Those of the name that was asked for before are found without a lock: who lets go is often who was the last to acquire.
 func (r *keyring) get(name string) *keys {
+	if k := r.latest.Load(); k != nil && k.name == name {
+		return &k.keys
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kept[name]
+	k := r.kept[name]
+	r.mu.Unlock()
+	if k == nil {
+		return nil
+	}
+	r.latest.Store(k)
+	return &k.keys
 }
 
-func (r *keyring) put(name string, k *keys) {
+func (r *keyring) put(k *named) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.kept) >= maxKept || r.kept == nil {
-		r.kept = map[string]*keys{}
+		r.kept = map[string]*named{}
 	}
-	r.kept[name] = k
+	r.kept[k.name] = k
 }
 
-func (s *Store) keys(c lock.Claim) *keys {
+func (s *Store) keys(c *lock.Claim) *keys {
 	if c.Limit > 0 {
 		queue := s.prefix + ":sem:{" + escape(c.Name) + "}:queue"
 		return &keys{held: strings.TrimSuffix(queue, ":queue"), queue: queue}
@@ -49,11 +66,12 @@ func (s *Store) keys(c lock.Claim) *keys {
 	}
 	token := s.prefix + ":lock:{" + escape(c.Name) + "}:token"
 	held := strings.TrimSuffix(token, ":token")
-	k := &keys{held, token, held + ":queue"}
+	k := &named{keys: keys{held, token, held + ":queue"}}
 	if len(c.Name) <= maxName {
-		s.keyring.put(strings.Clone(c.Name), k)
+		k.name = strings.Clone(c.Name)
+		s.keyring.put(k)
 	}
-	return k
+	return &k.keys
 }
 
 // escape is name as it may stand in a hash tag. Different names are different then, too.

@@ -37,7 +37,7 @@ const most = 100
 
 // leave releases c, and leaves the queue that it stands in, unless that takes longer than life.
 func (s *Store) leave(c lock.Claim, life time.Duration) {
-	s.enlist(s.server(s.keys(c)), leaver{c, time.Now().Add(life)})
+	s.enlist(s.server(s.keys(&c)), leaver{c, time.Now().Add(life)})
 }
 
 func (s *Store) enlist(server *rediscall.Server, l leaver) {
@@ -75,7 +75,7 @@ func (s *Store) seeOff(server *rediscall.Server, together []leaver) bool {
 	if err != nil {
 		return true
 	}
-	f := s.launchFor(ctx, s.budget, s.scriptsOf(claims[0]).release, s.releaseWords(claims[0], claims[1:]...))
+	f := s.launchFor(ctx, s.budget, s.scriptsOf(&claims[0]).release, s.releaseWords(claims[0], claims[1:]...))
 	_, err = f.wait(ctx)
 	s.vacate(place, f)
 	return err == nil || !mayPass(err) || errors.Is(err, redis.ErrClosed)

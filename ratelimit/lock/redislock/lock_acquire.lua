@@ -6,7 +6,7 @@
 --       2 token  the last fencing token, a string: that of who holds the lock
 --       3 queue  see queue.lua
 -- ARGV  1 hold    the field: asking again with the same is no second hold, and renews
---       2 lease   ms
+--       2 lease   ms; LEASE if there is none
 --       3 waiter  who stands in the queue for it; '' or nothing for nobody
 --       4 outer   a hold that this one nests in, '' or nothing for none: then nobody waits, and it is met only if that is held
 --       5 last    anything where the waiter leaves the queue if it is not met, nothing where it stands there
@@ -26,12 +26,13 @@
 local queue, first, tell
 local call = redis.call
 local TOKEN_LIFE = 86400000 -- ms
+local LEASE = '30000' -- ms: that of most, who need not send it
 
 if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
 
 -- queue.lua
 
-  local hold, lease, waiter, outer = ARGV[1], tonumber(ARGV[2]), ARGV[3] or '', ARGV[4] or ''
+  local hold, lease, waiter, outer = ARGV[1], tonumber(ARGV[2] or LEASE), ARGV[3] or '', ARGV[4] or ''
   queue = new_queue(KEYS[3])
 
   -- same is the token of who holds the lock.
@@ -106,7 +107,7 @@ if token < 1000000000000000 then -- µs: any server's time is later
   call('SET', KEYS[2], string.format('%.0f', token), 'PX', TOKEN_LIFE)
 end
 call('HSET', KEYS[1], ARGV[1], '')
-call('PEXPIRE', KEYS[1], ARGV[2])
+call('PEXPIRE', KEYS[1], ARGV[2] or LEASE)
 if first then
   queue.leave(first)
   tell()

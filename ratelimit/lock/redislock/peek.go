@@ -27,7 +27,7 @@ var _ lock.Peeker = (*Store)(nil)
 func (s *Store) Peek(ctx context.Context, c lock.Claim) (lock.Standing, error) {
 	limited, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
-	k := s.keys(c)
+	k := s.keys(&c)
 	keys := []string{k.held.(string), k.queue.(string)}
 	if c.Limit == 0 {
 		keys = append(keys, k.token.(string))
@@ -86,7 +86,7 @@ func addUnit(leases []lock.Lease, c lock.Claim, id string, left time.Duration) [
 
 // Keys are the hash or the set of what is held, the queue, and of a lock the last token.
 func (s *Store) Keys(c lock.Claim) []string {
-	k := s.keys(c)
+	k := s.keys(&c)
 	keys := []string{k.held.(string), k.queue.(string)}
 	if c.Limit == 0 {
 		keys = append(keys, k.token.(string))

@@ -95,12 +95,15 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 }
 
 func (f *flight) result(ctx context.Context) ([]int64, error) {
-	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || f.err != nil && mayPass(f.err) && ctx.Err() != nil
+	if f.err == nil {
+		if f.silent.Load() {
+			f.silent.Store(false)
+		}
+		return f.reply, nil
+	}
+	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || mayPass(f.err) && ctx.Err() != nil
 	if over && f.ctx.Err() != nil {
 		return nil, f.expired(ctx)
-	}
-	if f.err == nil && f.silent.Load() {
-		f.silent.Store(false)
 	}
 	return f.reply, f.err
 }

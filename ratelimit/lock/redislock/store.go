@@ -80,7 +80,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-func (s *Store) scriptsOf(c lock.Claim) *scripts {
+func (s *Store) scriptsOf(c *lock.Claim) *scripts {
 	if c.Limit == 0 {
 		return &s.locks
 	}
@@ -96,7 +96,7 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (a lock.Answer, err e
 	if err := s.check(ctx, c); err != nil {
 		return lock.Answer{}, err
 	}
-	k := s.keys(c)
+	k := s.keys(&c)
 	server := s.server(k)
 	if server.Resting() {
 		return lock.Answer{}, server.Rest()
@@ -163,10 +163,12 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place redisc
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter, "", 1}
 	case c.Waiter != "":
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds(), c.Waiter}
+	case c.Lease == lock.DefaultLease:
+		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID}
 	default:
 		words = []any{nil, nil, 3, k.held, k.token, k.queue, c.ID, c.Lease.Milliseconds()}
 	}
-	f := s.launch(ctx, s.scriptsOf(c).acquire, words...)
+	f := s.launch(ctx, s.scriptsOf(&c).acquire, words...)
 	reply, err := f.wait(ctx)
 	s.vacate(place, f)
 	if err == nil {
@@ -240,12 +242,12 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 	if err := s.check(ctx, asked); err != nil {
 		return lock.Answer{}, err
 	}
-	k := s.keys(c)
+	k := s.keys(&c)
 	words := []any{nil, nil, 1, k.held, c.ID, c.Lease.Milliseconds()}
 	if c.Limit > 0 {
 		words = []any{nil, nil, 1, k.held, c.ID, c.Cost, c.Lease.Milliseconds()}
 	}
-	reply, err := s.launch(ctx, s.scriptsOf(c).renew, words...).wait(ctx)
+	reply, err := s.launch(ctx, s.scriptsOf(&c).renew, words...).wait(ctx)
 	if err == nil && len(reply) != 2 {
 		err = errReply(reply)
 	}
@@ -261,14 +263,15 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 // A lock's hold is ended by one command without a script, unless others of the process are known to wait. The script follows where that tells of somebody who waits,
 // or that the hold is not there: the reply to an earlier sending may be lost, and have told so.
 func (s *Store) Release(ctx context.Context, c lock.Claim) (bool, error) {
-	if server := s.server(s.keys(c)); server.Resting() {
+	k := s.keys(&c)
+	if server := s.server(k); server.Resting() {
 		s.leave(c, settleTimeout)
 		return false, server.Rest()
 	}
 	if c.Limit > 0 || c.Waiter != "" || lock.Awaited(s, c) {
-		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(c).release, s.releaseWords(c)...))
+		return s.finish(ctx, c, s.launch(ctx, s.scriptsOf(&c).release, s.releaseWords(c)...))
 	}
-	f := s.launch(ctx, rediscall.Script{}, "hdel", s.keys(c).held, c.ID, "!"+c.ID)
+	f := s.launch(ctx, rediscall.Script{}, "hdel", k.held, c.ID, "!"+c.ID)
 	fields, err := s.conclude(ctx, c, f)
 	if err != nil || fields == 1 {
 		return err == nil, err
@@ -300,7 +303,7 @@ func (s *Store) conclude(ctx context.Context, c lock.Claim, f *flight) (int64, e
 
 // releaseWords are those of the script that releases c, and more of the same name.
 func (s *Store) releaseWords(c lock.Claim, more ...lock.Claim) []any {
-	k := s.keys(c)
+	k := s.keys(&c)
 	words := []any{nil, nil, 2, k.held, k.queue}
 	all := append([]lock.Claim{c}, more...)
 	if c.Limit > 0 {
