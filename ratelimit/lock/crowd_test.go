@@ -150,6 +150,45 @@ func TestSlowStoreGivesNoLostHold(t *testing.T) {
 	})
 }
 
+// cut is a store that, after its first answer, fails just when the asking's context is to end, as a client does whose dialing the context cuts.
+type cut struct {
+	*lock.Memory
+	asked atomic.Int64
+}
+
+func (c *cut) Acquire(ctx context.Context, claim lock.Claim) (lock.Answer, error) {
+	if deadline, ok := ctx.Deadline(); ok && c.asked.Add(1) > 1 {
+		for time.Now().Before(deadline) {
+			time.Sleep(time.Until(deadline))
+		}
+		return lock.Answer{}, &store.Error{Class: store.Unavailable, Err: errors.New("dial tcp: i/o timeout")}
+	}
+	return c.Memory.Acquire(ctx, claim)
+}
+
+// TestEndOfTheWaitCutsAnAsking holds that a wait which ends while it asks has ended in vain, and that nobody is told of an asking that failed only because the wait did.
+func TestEndOfTheWaitCutsAnAsking(t *testing.T) {
+	for i := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := &cut{Memory: lock.NewMemory()}
+			locks, err := lock.New(s, lock.WithLease(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, hold, err := locks.Lock(t.Context(), "it")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait := 10*time.Second + time.Duration(i)
+			_, _, err = locks.LockWithin(t.Context(), "it", wait)
+			if busy := (*lock.BusyError)(nil); !errors.As(err, &busy) || busy.Crowded || busy.RetryAfter == 0 {
+				t.Errorf("LockWithin(%v) = %v, want what the last answer said: who has it keeps it for a while", wait, err)
+			}
+			hold.Unlock()
+		})
+	}
+}
+
 // slow is a store whose answers take time.
 type slow struct {
 	*lock.Memory

@@ -36,6 +36,9 @@ func (e *BusyError) Error() string {
 	if e.Crowded {
 		return "lock: " + ErrCrowded.Error()
 	}
+	if e.RetryAfter == 0 {
+		return "lock: " + ErrBusy.Error()
+	}
 	return fmt.Sprintf("lock: %v, whose lease ends in %v", ErrBusy, e.RetryAfter.Round(time.Millisecond))
 }
 

@@ -132,6 +132,9 @@ func (q *queue) limited(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(ctx, q.end)
 }
 
+// over says whether the wait has ended, by the clock: what it cuts short may fail before the context of the wait is done.
+func (q *queue) over() bool { return !q.end.IsZero() && !time.Now().Before(q.end) }
+
 // queue waits for the claim's turn in this process, and then in the store's queue.
 func (q *queue) queue(ctx context.Context) error {
 	if err := q.turn(ctx); err != nil || q.answer.Held {
@@ -226,7 +229,7 @@ func (q *queue) ask(ctx context.Context) error {
 		q.answer, q.sent, q.failed = a, sent, nil
 		q.claim.Next = a.First
 		return nil
-	case store.Ended(ctx) != nil:
+	case store.Ended(ctx) != nil || q.over():
 		return err
 	case errors.Is(err, ErrCrowded):
 		q.failed = err
@@ -257,7 +260,7 @@ func (q *queue) ended(ctx, limited context.Context, err error) error {
 		return nil
 	case store.Ended(ctx) != nil:
 		return store.Ended(ctx)
-	case limited.Err() == nil:
+	case limited.Err() == nil && !q.over():
 		return err
 	case q.failed == nil || errors.Is(q.failed, ErrCrowded):
 		return busy(q.answer, q.failed)

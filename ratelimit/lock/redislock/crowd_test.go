@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
+	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -362,6 +364,34 @@ func TestDeadlineOfAFrozenServer(t *testing.T) {
 				t.Errorf("Lock = %v after %v, want %v long before the client's timeout", err, time.Since(began), context.Canceled)
 			}
 		})
+	}
+}
+
+// lagging is a context whose deadline has passed, and which is not done yet.
+type lagging struct {
+	context.Context
+	deadline time.Time
+}
+
+func (l lagging) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// TestDeadlineThatCutsADial holds that an asking whose dialing the context's deadline cuts fails by the context, which may be done a moment later, and not as a
+// server that cannot be reached.
+func TestDeadlineThatCutsADial(t *testing.T) {
+	client := redis.NewClient(&redis.Options{DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}})
+	t.Cleanup(func() { client.Close() })
+	s := newStore(t, client, redislock.WithBudget(50*time.Millisecond))
+	life, end := context.WithCancel(t.Context())
+	defer end()
+	ctx := lagging{life, time.Now()}
+	c := lock.Claim{Name: "it", ID: "a:0", Lease: time.Second}
+	if _, err := s.Acquire(ctx, c); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*store.Error)) {
+		t.Errorf("Acquire = %v, want %v", err, context.DeadlineExceeded)
+	}
+	if _, err := s.Acquire(t.Context(), c); !errors.As(err, new(*store.Error)) {
+		t.Errorf("Acquire without a deadline = %v, want that the server cannot be reached", err)
 	}
 }
 

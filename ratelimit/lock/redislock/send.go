@@ -101,8 +101,8 @@ func (f *flight) result(ctx context.Context) ([]int64, error) {
 		}
 		return f.reply, nil
 	}
-	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || mayPass(f.err) && ctx.Err() != nil
-	if over && f.ctx.Err() != nil {
+	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || mayPass(f.err) && ended(ctx) != nil
+	if over && ended(f.ctx) != nil {
 		return nil, f.expired(ctx)
 	}
 	return f.reply, f.err
@@ -123,7 +123,7 @@ func (f *flight) landed() bool {
 // expired is the error of a flight that ctx or its budget ended.
 func (f *flight) expired(ctx context.Context) error {
 	f.silent.Store(true)
-	if err := store.Ended(ctx); err != nil {
+	if err := ended(ctx); err != nil {
 		return fmt.Errorf("redislock: %w", err)
 	}
 	class := store.Unavailable
@@ -131,6 +131,17 @@ func (f *flight) expired(ctx context.Context) error {
 		class = store.Indeterminate
 	}
 	return rediscall.Fail("redislock", class, errBudget, "")
+}
+
+// ended is why ctx has ended, nil if it has not. A connection's deadline, which is that of ctx, may pass before ctx is done.
+func ended(ctx context.Context) error {
+	if err := store.Ended(ctx); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // settleTimeout is how long a release is tried after its call.
