@@ -696,3 +696,65 @@ func TestTryBesideThoseWhoAreMet(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatAnAskingTakes holds that an asking which is faster than those before is what the next is expected to take, and that a slow one counts for a quarter: that a machine stops once
+// sends nobody away, and a store that has become slow is soon known to be.
+func TestWhatAnAskingTakes(t *testing.T) {
+	l := &line{}
+	for _, test := range []struct{ took, want time.Duration }{
+		{8 * time.Millisecond, 8 * time.Millisecond}, // the first
+		{4 * time.Millisecond, 4 * time.Millisecond},
+		{1004 * time.Millisecond, 254 * time.Millisecond},
+		{4 * time.Millisecond, 4 * time.Millisecond},
+		{24 * time.Millisecond, 9 * time.Millisecond},
+		{25 * time.Millisecond, 13 * time.Millisecond},
+		{13 * time.Millisecond, 13 * time.Millisecond},
+	} {
+		if l.takes(test.took); l.took != test.want {
+			t.Errorf("an asking that took %v: the next is expected to take %v, want %v", test.took, l.took, test.want)
+		}
+	}
+}
+
+// TestHastyFailTogether holds that a store that fails for good fails those at once who were passed over because they had too little time left, as it does those who were not: none of them asks it.
+func TestHastyFailTogether(t *testing.T) {
+	lined(t, func(t *testing.T, s *counted, l *Locker) {
+		_, hold := must(t, l)
+		refused := &store.Error{Class: store.Misconfigured, Err: errors.New("no permission")}
+		const hasty = 10
+		ended := make(chan error, hasty)
+		queue := func(ctx context.Context, wait time.Duration, ended chan<- error) {
+			go func() {
+				_, _, err := l.lock(ctx, "it", wait)
+				ended <- err
+			}()
+			synctest.Wait()
+		}
+		others := make(chan error, 3)
+		first, leave := context.WithCancel(t.Context())
+		queue(first, -1, others)
+		queue(t.Context(), -1, others)
+		for range hasty {
+			queue(t.Context(), 100*time.Millisecond, ended)
+		}
+		queue(t.Context(), -1, others)
+		time.Sleep(100*time.Millisecond - lead*time.Millisecond + 1)
+		s.fails(refused)
+		s.times.Store(0)
+		leave() // so that the last is called, past those who have too little time, and asks
+		failed := 0
+		for range hasty {
+			if errors.Is(<-ended, refused) {
+				failed++
+			}
+		}
+		if n := s.times.Load(); failed != hasty || n > 2 {
+			t.Errorf("%d of %d who were passed over fail as the store does, after %d askings, want all after those of the two at the head", failed, hasty, n)
+		}
+		s.fails(nil)
+		hold.Unlock()
+		for range 3 {
+			<-others
+		}
+	})
+}
