@@ -14,7 +14,8 @@
 //
 //	GOWORK=off go run -C ratelimit/bench . -scale -rounds 3 -time 1s
 //
-// The benchmarks of [testing] measure the same calls, for benchstat, and locks, which take turns call by call:
+// The benchmarks of [testing] measure the same calls, for benchstat, and locks, which take turns call by call; of a free lock they say, too, whether the differences within the turns
+// are more than chance:
 //
 //	GOWORK=off go test -run '^$' -bench Call
 //	GOWORK=off go test -run '^$' -bench Lock -benchtime 3000x
