@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -27,7 +29,19 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		g.inputs = g.inputs || from.By != "" || from.Cost != "" || from.When != ""
 	}
 	g.planned = g.newPlanned(written)
+	if !g.inputs && !slices.ContainsFunc(g.limits, limit.varies) {
+		c, err := g.call(context.Background(), nil)
+		if err != nil {
+			return nil, err
+		}
+		g.same = &c
+	}
 	return g, nil
+}
+
+// varies says whether what a call asks of l depends on more than its inputs: on who calls, or what their rules are; or is changed later.
+func (l limit) varies() bool {
+	return l.Whose() != rules.Global || l.Plan != "" || l.computed != nil || l.holds != nil || l.shadow
 }
 
 // prepare does for one limit what need not be done at each call.

@@ -32,6 +32,8 @@ type Guard struct {
 	// recovers says that a limit is charged by outcome, of which a panic is one.
 	recovers bool
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
+	// same is what every call asks, which nobody changes; nil where that depends on the call.
+	same *call
 
 	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
 }
@@ -245,6 +247,9 @@ func (c call) rules() int {
 
 // call makes the requests of one call.
 func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
+	if g.same != nil && len(in) == 0 {
+		return *g.same, nil
+	}
 	if len(in) != len(g.limits) && (len(in) != 0 || g.inputs) {
 		return call{}, g.fail(-1, ErrMisconfigured,
 			fmt.Errorf("the wrapper gives %d inputs for %d limits, want it generated again", len(in), len(g.limits)))

@@ -20,7 +20,7 @@ type Store interface {
 	// them zero.
 	//
 	// Take writes all of out, which is not nil, and may do so into the memory of the slices that out has: a caller
-	// who keeps an answer, or its receipt, gives the next call another. It keeps neither out nor, where it returns no error,
+	// who keeps an answer, or its receipt, gives the next call another. It never changes the requests, and keeps neither out nor, where it returns no error,
 	// the requests, but in the receipt. [Take], the function, is for callers who need not care.
 	//
 	// An error means that the call is not decided, and is an [*Error] or the context's own; out is then of no use. Take
