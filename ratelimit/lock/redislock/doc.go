@@ -27,7 +27,8 @@
 //
 // A call takes its budget ([WithBudget]) and a sixteenth of it at most, and what the client needs to notice; before it, an acquisition may wait for its turn for as
 // long. A context's deadline ends it sooner, and so does a context that is cancelled, but for the first call that a server leaves without an answer: that one may last
-// for half of the budget. What names a hold is no other's, so a script is sent again within the budget where an answer is
+// for half of the budget. A call whose caller's deadline comes before its answer has its connection until the answer comes, or the budget ends: no connection is closed because
+// its callers have little time. What names a hold is no other's, so a script is sent again within the budget where an answer is
 // lost, and a hold that was meant once is there once. Where the budget ends before it is known what became of an acquisition, it is
 // released in the background, as soon as that is known and for ten seconds, a few names of a server at a time; [Store.Close] waits for that. Should a server execute it even later,
 // it holds until its lease ends, and is not renewed.

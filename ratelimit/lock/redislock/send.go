@@ -14,12 +14,13 @@ import (
 
 // flight is a script on its way to the server and back. Its reply and err are valid once it has landed.
 type flight struct {
-	call   rediscall.Call
-	ctx    context.Context    // ends when the budget does
-	cancel context.CancelFunc // nil where ctx is shared
-	shared limited
-	words  [9]any // what call.Words begin in
-	silent *atomic.Bool
+	call     rediscall.Call
+	ctx      context.Context    // ends when the budget does
+	cancel   context.CancelFunc // nil where ctx is shared
+	shared   limited
+	words    [9]any // what call.Words begin in
+	silent   *atomic.Bool
+	outlasts bool // its caller, who may go away before the budget ends
 
 	done  chan struct{} // nil if it has landed before anybody has it
 	reply []int64
@@ -32,6 +33,9 @@ var errBudget = rediscall.ErrBudget
 // launch sends a script. It does so in a goroutine, which ends when the client returns, at the latest after the client's own
 // timeouts, unless the client can be told the budget, which spares a lone caller a third of his time. Such a client heeds ctx's deadline, but not that it is
 // cancelled, so it has a goroutine, too, once its server has left a call without an answer.
+//
+// A caller who goes away before the budget ends does not take the call with him, which has a goroutine, too: the client would close the connection, and need a new one for the next
+// call, of which a crowd who wait for little longer than the way to the server would then have none in time; and a release on another one could overtake what it is to release.
 //
 // Each script may be sent twice: what names a hold is no other's.
 func (s *Store) launch(ctx context.Context, script rediscall.Script, words ...any) *flight {
@@ -46,7 +50,7 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 	f.call.Words = append(f.words[:0], words...)
 	if s.prompt != nil && budget == s.budget {
 		f.call.Client = s.prompt
-		if ctx.Done() == nil || !s.silent.Load() {
+		if !f.outlasts && (ctx.Done() == nil || !s.silent.Load()) {
 			f.fly()
 			return f
 		}
@@ -55,12 +59,20 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 	go func() {
 		defer close(f.done)
 		f.fly()
+		if f.outlasts {
+			f.cancel()
+		}
 	}()
 	return f
 }
 
-// within gives the flight ctx with a budget.
+// within gives the flight a budget, and the end of ctx, unless it is to outlast that because of ctx's deadline.
 func (f *flight) within(ctx context.Context, s *Store, budget time.Duration) {
+	if deadline, ok := ctx.Deadline(); ok && budget == s.budget && time.Until(deadline) < budget {
+		f.outlasts = true
+		f.ctx, f.cancel = context.WithTimeout(context.WithoutCancel(ctx), budget)
+		return
+	}
 	if ctx.Done() != nil || budget != s.budget {
 		f.ctx, f.cancel = context.WithTimeout(ctx, budget)
 		return
@@ -71,7 +83,7 @@ func (f *flight) within(ctx context.Context, s *Store, budget time.Duration) {
 
 // end frees what the budget needs.
 func (f *flight) end() {
-	if f.cancel != nil {
+	if f.cancel != nil && !f.outlasts {
 		f.cancel()
 	}
 }
@@ -87,11 +99,15 @@ func (f *flight) wait(ctx context.Context) ([]int64, error) {
 	select {
 	case <-f.done:
 	case <-f.ctx.Done():
-		if !f.landed() {
-			return nil, f.expired(ctx)
-		}
+	case <-ctx.Done():
 	}
-	return f.result(ctx)
+	if f.landed() {
+		return f.result(ctx)
+	}
+	if f.outlasts {
+		f.call.Abandon() // where it still waits for a connection
+	}
+	return nil, f.expired(ctx)
 }
 
 func (f *flight) result(ctx context.Context) ([]int64, error) {
@@ -102,7 +118,7 @@ func (f *flight) result(ctx context.Context) ([]int64, error) {
 		return f.reply, nil
 	}
 	over := errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded) || mayPass(f.err) && ended(ctx) != nil
-	if over && ended(f.ctx) != nil {
+	if over && (ended(ctx) != nil || ended(f.ctx) != nil) {
 		return nil, f.expired(ctx)
 	}
 	return f.reply, f.err
