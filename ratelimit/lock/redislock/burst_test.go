@@ -36,8 +36,9 @@ const (
 	burstLimit   = 50
 	burstCallers = 200
 	burstRounds  = 5
-	// burstVain is how many waits may be in vain while a crowd takes all of the permits that are let go at once.
-	burstVain = 5000
+	// burstVain is how many waits may be in vain while a crowd takes all of the permits that are let go at once: a hundred for each caller, which a machine that has other work, too, needs some of. A crowd that
+	// starves does so for good.
+	burstVain = 100 * burstCallers
 )
 
 // burst has a crowd take all permits, hold them until they are all in use, and let them go together, a few times. It returns as soon as many waits are in vain meanwhile, and how many
