@@ -57,11 +57,11 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 	}
 	f.done = make(chan struct{})
 	go func() {
+		if f.outlasts {
+			defer f.cancel() // once it has landed: else its caller would take the end of its context for that of the budget
+		}
 		defer close(f.done)
 		f.fly()
-		if f.outlasts {
-			f.cancel()
-		}
 	}()
 	return f
 }
