@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/owed"
 	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
@@ -169,7 +170,7 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool
 // solo is what a call asks of this process alone.
 type solo struct {
 	call
-	asked  []int64 // the costs that the limits were asked for
+	whole  []*store.Request // what is asked of the whole limits
 	shares []*share
 	known  []*recall.Record // of the keys, nil where nothing binds
 }
@@ -180,7 +181,7 @@ func (s *solo) add(i int, of *share, req *store.Request) {
 	part.Wait, part.Returns = req.Wait, req.Returns
 	s.indexes = append(s.indexes, i)
 	s.requests = append(s.requests, part)
-	s.asked = append(s.asked, req.Cost)
+	s.whole = append(s.whole, req)
 	s.shares = append(s.shares, of)
 }
 
@@ -200,10 +201,13 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision)
 	}
 	outcome, err := g.askLocal(ctx, &s, detail)
 	if err == nil {
+		if outcome.Allowed {
+			g.limiter.owe(&s, d.Degraded)
+		}
 		permit, err := g.answer(d, s.call, g.limiter.local, outcome)
 		for n := range d.Limits {
 			d.Limits[n].Source = SourceLocal
-			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.asked[n], s.shares[n].instances, s.seeded(n)
+			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.whole[n].Cost, s.shares[n].instances, s.seeded(n)
 		}
 		return permit, err
 	}
@@ -215,6 +219,33 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision)
 		class = ErrMisconfigured
 	}
 	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
+}
+
+// owe takes note of what this process has let through alone, because of err.
+func (l *Limiter) owe(s *solo, err error) {
+	if l.owed == nil {
+		return
+	}
+	for n := range s.requests {
+		l.owed.Owe(s.whole[n], &s.requests[n], err)
+	}
+}
+
+// askStore asks the limiter's store, once it has been told of what this process has let through alone.
+func (l *Limiter) askStore(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if l.owed == nil || l.owed.Empty() {
+		return l.asked.Take(ctx, requests, detail, out)
+	}
+	until, err := l.owed.Settle(ctx, requests)
+	if err != nil {
+		return err
+	}
+	if !until.IsZero() {
+		limited, cancel := context.WithDeadlineCause(ctx, until, owed.ErrUntold)
+		defer cancel()
+		ctx = limited
+	}
+	return l.asked.Take(ctx, requests, detail, out)
 }
 
 // askLocal asks the local store, and counts what is known of the keys against what it says.
@@ -270,7 +301,7 @@ func (s *solo) each(answers []store.RuleOutcome, f func(*ruleOfKey, *store.RuleO
 		req := &s.requests[n]
 		for j := range req.Rules {
 			if s.seeded(n) {
-				f(&ruleOfKey{s.known[n], j, req.Rules[j], s.asked[n], req.Cost}, &answers[j])
+				f(&ruleOfKey{s.known[n], j, req.Rules[j], s.whole[n].Cost, req.Cost}, &answers[j])
 			}
 		}
 		answers = answers[len(req.Rules):]

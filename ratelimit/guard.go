@@ -177,7 +177,7 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
-	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
+	err := g.limiter.askStore(ctx, c.requests, detail, out)
 	if err == nil {
 		return g.answered(c, detail, d, out)
 	}
@@ -203,7 +203,7 @@ func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (
 	}
 	if err == nil && !out.Cached {
 		if out.Ahead != allAhead(c) {
-			g.limiter.health.decided(g.limiter.log)
+			g.limiter.decided()
 		}
 		g.remember(c, out)
 	}

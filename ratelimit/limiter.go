@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
+	"github.com/rlgen/rlgen/ratelimit/internal/owed"
 	"github.com/rlgen/rlgen/ratelimit/internal/prefetch"
 	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
@@ -30,6 +31,7 @@ type Limiter struct {
 	asksAlways  bool
 	remembering store.Store   // the same, whose answers are remembered in recall
 	recall      *recall.Table // nil where the store is in this process
+	owed        *owed.Ledger  // to the store, by what was let through without it; nil where that is in this process
 	began       time.Time
 	local       store.Store
 	localGiven  bool
@@ -117,6 +119,7 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
 		l.remembering = &remembering{l.asked, l.recall, l.now}
+		l.owed = owed.NewLedger(s, l.local, l.recall, l.now)
 	}
 	return l, nil
 }
@@ -133,6 +136,9 @@ func (l *Limiter) cached(s store.Store) store.Store {
 // ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and takes nothing ahead any more. Without such limits it
 // does nothing. A program that is killed loses what it had: it leaves the windows by itself.
 func (l *Limiter) Close(ctx context.Context) error {
+	if l.owed != nil {
+		l.owed.Close(ctx)
+	}
 	if l.ahead == nil {
 		return nil
 	}
@@ -208,4 +214,12 @@ func (l *Limiter) register(p *rules.Policy) error {
 func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// decided takes note that the store has decided a call.
+func (l *Limiter) decided() {
+	l.health.decided(l.log)
+	if l.owed != nil {
+		l.owed.TellOthers()
+	}
 }

@@ -55,9 +55,6 @@ func WithGiveBackTime(d time.Duration) Option {
 	})
 }
 
-// Budget is how long a call of the store may last.
-func (s *Store) Budget() time.Duration { return s.budget }
-
 // ScriptText is the text of the script as it is shipped.
 func ScriptText() string { return assemble() }
 

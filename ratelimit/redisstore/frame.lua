@@ -6,7 +6,7 @@
 -- ARGV  the limits that the decisions are on, each once: their number, and for each
 --         algorithm  its place in script.go: 0 sliding-log, 1 bucket, and so on
 --         option     the number that the algorithm takes besides its rules, as its file says; 0 if none
---         ahead      µs that what is charged counts as if it were charged later than now; 0 for now
+--         ahead      µs that what is charged counts as if it were charged later than now; 0 for now, less for earlier
 --         rules      their number, and for each
 --           count      units
 --           window     µs

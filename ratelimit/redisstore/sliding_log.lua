@@ -1,6 +1,6 @@
 -- sliding-log: every unit of cost admitted is one member of the sorted set at the limit's key.
 --
---   score   when the unit was admitted, µs of the server's clock; of units taken ahead, so much later
+--   score   when the unit was admitted, µs of the server's clock; of units taken ahead, so much later, of others that are told of later, so much earlier
 --   member  unit 0 of an admission is its base (14 digits), unit i its number followed by the base: integers all,
 --           which Redis stores in few bytes
 --   option  to give back, the number of the first unit that is; the cost is that of the one behind the last
@@ -59,7 +59,7 @@ end
 -- beside it are the last ones.
 local function charge(limit, base)
   local cost, score = limit.cost, stamp
-  if limit.ahead > 0 then
+  if limit.ahead ~= 0 then
     score = integer(now + limit.ahead)
   elseif not score then
     score = integer(now)

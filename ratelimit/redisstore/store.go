@@ -37,6 +37,9 @@ var _ store.Remote = (*Store)(nil)
 // Remote marks the store as one that is worth not to be asked twice: see [store.Remote].
 func (s *Store) Remote() {}
 
+// Budget is how long a call lasts at most: [WithBudget].
+func (s *Store) Budget() time.Duration { return s.budget }
+
 // New returns a store that asks client. It sends nothing.
 //
 // Of a client that is none of go-redis's, nor embeds a *redis.Client, it is not known whether all keys are at one server: each key is then

@@ -74,6 +74,14 @@ type Remote interface {
 	Remote()
 }
 
+// Budgeted is a [Store] whose calls end within a time.
+type Budgeted interface {
+	Store
+
+	// Budget is how long a Take lasts at most.
+	Budget() time.Duration
+}
+
 // Request asks one limit for permits.
 type Request struct {
 	Key       string

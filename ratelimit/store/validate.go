@@ -112,16 +112,16 @@ func (req *Request) validateCounter() error {
 	return nil
 }
 
-// validateAhead checks what is taken ahead: of windows that end and of queues, permits are of no use later.
+// validateAhead checks what is taken ahead, or after the fact: of windows that end and of queues, permits are of no use later.
 func (req *Request) validateAhead() error {
 	switch {
 	case req.Queue || req.Algorithm == rules.FixedWindow || req.Refill == rules.RefillInterval:
 		return errors.New("permits of a fixed window, a refill by interval or a queue taken ahead, want another algorithm")
-	case req.Ahead < 0 || req.Ahead > MaxAhead || req.Ahead%time.Microsecond != 0:
-		return fmt.Errorf("permits taken %v ahead, want 0s to %v in whole microseconds", req.Ahead, MaxAhead)
+	case req.Ahead < 0 && !req.Algorithm.Logs() || req.Ahead > MaxAhead || req.Ahead%time.Microsecond != 0:
+		return fmt.Errorf("permits taken %v ahead, want 0s to %v in whole microseconds, or, of a log, less", req.Ahead, MaxAhead)
 	}
 	for _, r := range req.Rules {
-		if req.Ahead > r.Window {
+		if req.Ahead > r.Window || req.Ahead < -r.Window {
 			return fmt.Errorf("permits taken %v ahead of a rule of %d in %v, want no more than its window", req.Ahead, r.Count, r.Window)
 		}
 	}

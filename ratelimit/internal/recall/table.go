@@ -68,6 +68,17 @@ func (t *Table) Admit(now time.Duration, req *store.Request) {
 	}
 }
 
+// Settle takes note at now that the store was told of cost of req, which was let through age ago: by rule i, or by each that still sees it where i is negative.
+func (t *Table) Settle(now time.Duration, req *store.Request, i int, cost int64, age time.Duration) {
+	t.update(now, req.Key, true, func(r *Record) {
+		for j, rule := range remembered(req) {
+			if i == j || i < 0 && age < rule.Window {
+				r.rules[j].admit(max(0, now-age), rule, cost)
+			}
+		}
+	})
+}
+
 // Deny takes note that req was denied at now, by the rules whose answers say so.
 func (t *Table) Deny(now time.Duration, req *store.Request, answers []store.RuleOutcome) {
 	t.update(now, req.Key, true, func(r *Record) { r.deny(now, req, answers) })
@@ -225,11 +236,12 @@ func (t *trail) each(rule rules.Rule, f func(s sum, ends time.Duration)) {
 	}
 }
 
-func (t *trail) admit(now time.Duration, rule rules.Rule, cost int64) {
-	t.move(part(now, rule))
-	s := &t.parts[t.last%int64(len(t.parts))]
+func (t *trail) admit(at time.Duration, rule rules.Rule, cost int64) {
+	p := max(part(at, rule), t.last-parts, 0)
+	t.move(p)
+	s := &t.parts[p%int64(len(t.parts))]
 	s.permits = uint32(min(int64(s.permits)+cost, 1<<32-1))
-	if since := now - time.Duration(t.last)*length(rule); since > 0 {
+	if since := at - time.Duration(p)*length(rule); since > 0 {
 		s.at = max(s.at, uint32((since+tick(rule)-1)/tick(rule)))
 	}
 }

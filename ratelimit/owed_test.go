@@ -1,0 +1,238 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// passUpTo makes calls of alice until one is denied, at most so many, and returns how many pass.
+func passUpTo(t *testing.T, g *ratelimit.Guard, most int) (n int) {
+	t.Helper()
+	for ; n < most; n++ {
+		if _, err := g.Take(alice()); errors.Is(err, ratelimit.ErrExceeded) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// TestDebts holds that a store which has kept its keys, and could not decide for a while, does not let through again what the process has let through meanwhile: of every
+// algorithm, by however many callers come at once, and however often it fails.
+func TestDebts(t *testing.T) {
+	for _, l := range []rules.Limit{
+		{},
+		{Algorithm: rules.CompactLog},
+		{Algorithm: rules.SlidingWindow},
+		{Algorithm: rules.FixedWindow},
+		{Algorithm: rules.FixedWindow, Start: rules.StartFirst},
+		{Algorithm: rules.TokenBucket},
+		{Algorithm: rules.TokenBucket, Refill: rules.RefillInterval},
+		{Algorithm: rules.LeakyBucket},
+		{Algorithm: rules.GCRA},
+	} {
+		l.Kind, l.Rules = rules.User, []rules.Rule{{Count: 12, Window: time.Hour}, {Count: 30, Window: 24 * time.Hour}}
+		t.Run(l.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &brokenStore{memstore.New(), nil}
+				g := limiter(t, s, silent).Guard(create(l))
+				passed := passUpTo(t, g, 2)
+				for range 2 {
+					s.err = errDown
+					passed += passUpTo(t, g, 3)
+					s.err = nil
+					passed += passUpTo(t, g, 1)
+				}
+				s.err = errDown
+				passed += passUpTo(t, g, 1)
+				if s.err = nil; passed != 11 {
+					t.Fatalf("%d calls passed, want 11", passed)
+				}
+				var more atomic.Int64
+				var all sync.WaitGroup
+				for range 50 {
+					all.Go(func() {
+						if _, err := g.Take(alice()); err == nil {
+							more.Add(1)
+						}
+					})
+				}
+				if all.Wait(); more.Load() != 1 {
+					t.Errorf("%d calls passed in the end, want 1", more.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestDebtsLeaveTheirWindows holds that what was let through without the store leaves the windows when it would have, or an eighth of the longest window later, and is no more to a
+// shorter rule than that sees of it.
+func TestDebtsLeaveTheirWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &brokenStore{memstore.New(), errDown}
+		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: []rules.Rule{{Count: 2, Window: time.Minute}, {Count: 16, Window: 8 * time.Hour}}}))
+		for range 8 { // at 0:00, 0:31, …, 3:37
+			if n := passUpTo(t, g, 2); n != 2 {
+				t.Fatalf("%d calls passed, want 2", n)
+			}
+			time.Sleep(31 * time.Minute)
+		}
+		began := time.Now().Add(-8 * 31 * time.Minute)
+		s.err = nil // at 4:08
+		if n := passUpTo(t, g, 2); n != 0 {
+			t.Errorf("%d calls passed of a limit that is used up, want 0", n)
+		}
+		standing := func(at time.Duration) []ratelimit.RuleStanding {
+			time.Sleep(time.Until(began.Add(at)))
+			all, err := g.Peek(t.Context(), ratelimit.ID{Kind: rules.User, Text: "alice"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all[0].Rules
+		}
+		if got := standing(4*time.Hour + 8*time.Minute)[0].Remaining; got != 2 {
+			t.Errorf("%d remain in the minute, want 2", got)
+		}
+		for pair := range 8 {
+			gone := 8*time.Hour + time.Duration(pair)*31*time.Minute
+			if got, most := standing(gone - time.Microsecond)[1].Remaining, int64(2*pair); got > most {
+				t.Errorf("%d remain %v after the first call, want at most %d", got, gone, most)
+			}
+		}
+		if got := standing(8*time.Hour + 7*31*time.Minute)[1].Remaining; got != 16 {
+			t.Errorf("%d remain a window after the last call, want all", got)
+		}
+	})
+}
+
+// TestDebtsLeaveAnEighthLate holds how much later they leave at most.
+func TestDebtsLeaveAnEighthLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &brokenStore{memstore.New(), errDown}
+		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(16, 8*time.Hour)}))
+		began := time.Now()
+		for range 8 {
+			passUpTo(t, g, 2)
+			time.Sleep(31 * time.Minute)
+		}
+		s.err = nil
+		passUpTo(t, g, 1)
+		for pair := range 8 {
+			time.Sleep(time.Until(began.Add(9*time.Hour + time.Duration(pair)*31*time.Minute)))
+			all, err := g.Peek(t.Context(), ratelimit.ID{Kind: rules.User, Text: "alice"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, least := all[0].Rules[0].Remaining, int64(2*(pair+1)); got < least {
+				t.Errorf("%d remain %v after the first call, want at least %d", got, time.Since(began), least)
+			}
+		}
+	})
+}
+
+// teller is a store that fails as err says where it is told of what was let through before.
+type teller struct {
+	*brokenStore
+	fails error
+	told  []store.Request
+}
+
+func (s *teller) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if s.err == nil && requests[0].Ahead < 0 {
+		s.told = slices.Concat(s.told, requests)
+		if s.fails != nil {
+			return s.fails
+		}
+	}
+	return s.brokenStore.Take(ctx, requests, detail, out)
+}
+
+// TestDebtsThatCannotBeSettled holds that what the store has not said it knows of is told again, and that a call goes on meanwhile as any other which the store could
+// not decide.
+func TestDebtsThatCannotBeSettled(t *testing.T) {
+	for _, test := range []struct {
+		class store.Class
+		after int // calls that pass once the store is back
+		told  int // times
+	}{
+		{store.Unavailable, 12 - 5 - 1, 2},
+		{store.Indeterminate, 12 - 5 - 1, 2}, // which may have been charged, and is not here
+	} {
+		t.Run(test.class.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &teller{brokenStore: &brokenStore{memstore.New(), errDown}}
+				g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
+				passUpTo(t, g, 5)
+				time.Sleep(time.Second)
+				s.err, s.fails = nil, &store.Error{Class: test.class, Err: errors.New("not now")}
+				if d, _, err := g.Decide(alice()); err != nil || !d.Allowed || d.Limits[0].Source != ratelimit.SourceLocal || !errors.Is(d.Degraded, s.fails) {
+					t.Errorf("Decide = %+v, %v, want it decided by the process alone", d, err)
+				}
+				s.fails = nil
+				time.Sleep(time.Second)
+				if n := passUpTo(t, g, 20); n != test.after || len(s.told) != test.told {
+					t.Errorf("%d calls passed once the store was back, which was told %d times, want %d and %d", n, len(s.told), test.after, test.told)
+				}
+			})
+		})
+	}
+}
+
+// hesitant is a store that waits until it is told of what was let through before.
+type hesitant struct {
+	*brokenStore
+	wait chan struct{}
+}
+
+func (s *hesitant) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if s.err == nil && requests[0].Ahead < 0 {
+		<-s.wait
+	}
+	return s.brokenStore.Take(ctx, requests, detail, out)
+}
+
+func (*hesitant) Budget() time.Duration { return 3 * time.Second }
+
+// TestCallsThatSettleEndInTime holds that a call waits half the store's budget for debts to be settled, and no longer than its caller does; and that a store which takes
+// longer is told of what was let through meanwhile beside the calls that it decides.
+func TestCallsThatSettleEndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hesitant{&brokenStore{memstore.New(), errDown}, make(chan struct{})}
+		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
+		passUpTo(t, g, 5)
+		time.Sleep(time.Second)
+		s.err = nil
+		began := time.Now()
+		d, _, err := g.Decide(alice())
+		if err != nil || d.Limits[0].Source != ratelimit.SourceLocal || time.Since(began) != 1500*time.Millisecond {
+			t.Errorf("Decide = %+v, %v after %v, want it decided by the process alone after 1.5s", d, err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(alice(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if _, err := g.Take(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Take = %v after %v, want the context's error after 1s", err, time.Since(began))
+		}
+		close(s.wait)
+		synctest.Wait()
+		if n := passUpTo(t, g, 1); n != 1 {
+			t.Error("the first call is denied once the store has been told, want it to pass")
+		}
+		synctest.Wait()
+		if n := passUpTo(t, g, 20); n != 12-7 {
+			t.Errorf("%d calls passed once all is settled, want 5", n)
+		}
+	})
+}

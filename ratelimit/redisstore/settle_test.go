@@ -1,0 +1,108 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+)
+
+// TestOutageIsSettled holds, to the call, what passes before an outage, in it and after it, of a limit of 12: what instances have let through alone is charged
+// before the store decides their next calls, so that the limit holds, but for what the server has lost and what others let through before an instance is called again.
+func TestOutageIsSettled(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		instances int
+		before    int // calls of the first instance
+		keeps     bool
+		alone     []int // calls that pass in the outage, of each instance
+		after     int   // and after it, of all that call in turn
+	}{
+		{"one, keys kept", 1, 3, true, []int{9}, 0},
+		{"one, keys kept, new id", 1, 0, true, []int{12}, 0},
+		{"one, keys kept, nothing left", 1, outageLimit, true, []int{0}, 0},
+		{"one, keys lost", 1, 3, false, []int{9}, 3},        // which are lost
+		{"three, keys kept", 3, 3, true, []int{1, 4, 4}, 2}, // before the third is called
+		{"three, keys kept, nothing left", 3, outageLimit, true, []int{0, 4, 4}, 0},
+		{"three, keys lost", 3, 3, false, []int{1, 4, 4}, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{}
+			if test.keeps {
+				args = []string{"--appendonly", "yes", "--appendfsync", "always"}
+			}
+			server := redistest.Start(t, args...)
+			var all []*inside
+			for range test.instances {
+				client := outageClient(server.Addr())
+				t.Cleanup(func() { client.Close() })
+				i, err := newInside(client, 10*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, i)
+			}
+			for range 2 {
+				for _, i := range all {
+					if err := i.check(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			settleOutage(t, server, all, test.before, test.alone, test.after)
+		})
+	}
+}
+
+func settleOutage(t *testing.T, server *redistest.Server, all []*inside, before int, alone []int, after int) {
+	t.Helper()
+	take := func(i *inside, user string, most int, source string) int {
+		t.Helper()
+		a, err := i.take(user, most)
+		if a.source == "cache" {
+			a.source = "store" // by what it has said
+		}
+		if err != nil || most > 0 && a.source != source {
+			t.Fatalf("%d calls of %s passed, the last decided by the %s, %v, want the %s", a.passed, user, a.source, err, source)
+		}
+		return a.passed
+	}
+	if got := take(all[0], "ann", before, "store"); got != before {
+		t.Errorf("%d calls passed before the outage, want %d", got, before)
+	}
+	server.Kill(t)
+	for n, i := range all {
+		if got := take(i, "ann", 2*outageLimit, "local"); got != alone[n] {
+			t.Errorf("%d calls of instance %d passed in the outage, want %d", got, n, alone[n])
+		}
+	}
+	server.Restart(t)
+	for _, i := range all {
+		if err := redistest.Poll(func() error { // by another id: calls spend a limit
+			a, err := i.take("bob", 1)
+			if err == nil && a.source != "store" {
+				err = fmt.Errorf("the %s decides, want the store", a.source)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := 0
+	for passed := 1; passed > 0; got += passed {
+		passed = 0
+		for _, i := range all {
+			passed += take(i, "ann", 1, "store")
+		}
+	}
+	if got != after {
+		t.Errorf("%d calls passed after the outage, want %d", got, after)
+	}
+	key := "rl:user=ann:shop.Orders-Create"
+	if n := server.Client(t).ZCard(context.Background(), key).Val(); n != outageLimit {
+		t.Errorf("the log has %d entries, want the limit of %d", n, outageLimit)
+	}
+}
