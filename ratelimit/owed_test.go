@@ -175,13 +175,13 @@ func TestDebtsThatCannotBeSettled(t *testing.T) {
 				s := &teller{brokenStore: &brokenStore{memstore.New(), errDown}}
 				g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
 				passUpTo(t, g, 5)
-				time.Sleep(time.Second)
+				time.Sleep(700 * time.Millisecond)
 				s.err, s.fails = nil, &store.Error{Class: test.class, Err: errors.New("not now")}
 				if d, _, err := g.Decide(alice()); err != nil || !d.Allowed || d.Limits[0].Source != ratelimit.SourceLocal || !errors.Is(d.Degraded, s.fails) {
 					t.Errorf("Decide = %+v, %v, want it decided by the process alone", d, err)
 				}
 				s.fails = nil
-				time.Sleep(time.Second)
+				time.Sleep(100 * time.Millisecond)
 				if n := passUpTo(t, g, 20); n != test.after || len(s.told) != test.told {
 					t.Errorf("%d calls passed once the store was back, which was told %d times, want %d and %d", n, len(s.told), test.after, test.told)
 				}

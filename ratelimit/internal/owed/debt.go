@@ -82,7 +82,21 @@ func newDebt(a *account, to, from rules.Rule, rule int, cost int64) debt {
 	d := debt{charge: a.whole, back: a.part, rule: rule}
 	d.charge.Rules, d.charge.Cost, d.charge.Prefetch, d.charge.Ban, d.charge.After = []rules.Rule{to}, cost, 0, 0, 0
 	d.back.Rules, d.back.Cost, d.back.Ban, d.back.After = []rules.Rule{from}, cost, 0, 0
+	widen(&d.charge)
 	return d
+}
+
+// widen makes room in a request of one rule for what was let through beside what the store has counted, as much again at most: a key is closed for no more than a window longer
+// by whatever the store is told of it, were it told twice.
+func widen(req *store.Request) {
+	r := &req.Rules[0]
+	switch twice := 2 * req.Capacity(*r); {
+	case req.Algorithm.Logs(), req.Algorithm == rules.SlidingWindow, req.Algorithm == rules.FixedWindow:
+		r.Count *= 2
+	case req.Refill == rules.RefillInterval && rules.IntervalFits(r.Count, twice, r.Window),
+		req.Refill != rules.RefillInterval && req.Algorithm.Fits(*r, twice):
+		req.Burst = twice
+	}
 }
 
 func longestOf(all []rules.Rule) rules.Rule {

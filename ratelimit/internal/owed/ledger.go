@@ -18,7 +18,7 @@ const (
 
 	// defaultBudget is how long a call lasts of a store that does not say so.
 	defaultBudget = 100 * time.Millisecond
-	// calm is how long after the store was last told of something a call that it may have decided still does not make it one that could not decide.
+	// calm is how long a store counts as slow that took longer to be told than a call can wait, and how long after a round that failed the next one begins.
 	calm = time.Second
 )
 
@@ -26,7 +26,7 @@ const (
 var ErrUntold = errors.New("the store has not been told yet of what was let through without it")
 
 // Ledger has an account for each key under which something is owed: the counts of the local store are what is owed, as long as their windows have them. The
-// store is told of them by charging it, no more than it has room for: a call under a key waits for that, and what no call asks for follows, within seconds.
+// store is told of them by charging it, whether it has room or not: a call under a key waits for that, and what no call asks for follows, within seconds.
 //
 // What the store is told with an answer that is lost it is told again: it may then count more than was let through, never less.
 //
@@ -40,7 +40,7 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account
-	told     time.Duration // when the store was last told of something
+	slow     time.Duration // when the store last took longer than patience
 	next     *time.Timer   // begins a round; nil until something is owed
 	closed   bool
 
@@ -67,7 +67,7 @@ type settlement struct {
 
 // NewLedger returns an empty ledger of what local lets through in the place of at. What at has been told of is noted in own. clock is that of own.
 func NewLedger(at, local store.Store, own *recall.Table, clock func() time.Duration) *Ledger {
-	l := &Ledger{at: at, local: local, own: own, clock: clock, patience: defaultBudget / 2, told: -calm, accounts: make(map[string]*account)}
+	l := &Ledger{at: at, local: local, own: own, clock: clock, patience: defaultBudget / 2, slow: -calm, accounts: make(map[string]*account)}
 	if b, ok := at.(store.Budgeted); ok {
 		l.patience = b.Budget() / 2
 	}
@@ -97,10 +97,10 @@ func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	}
 	a.whole, a.part, a.latest = *whole, *part, now
 	a.excess += whole.Cost - part.Cost
-	a.waits = a.waits || !errors.Is(err, ErrUntold) && (undecided(err) || now-l.told >= calm)
+	a.waits = a.waits || !errors.Is(err, ErrUntold) && (undecided(err) || now-l.slow >= calm)
 }
 
-// undecided says whether a store has surely not decided.
+// undecided says whether a store has surely not decided. A slow one that may have is asked all the same: calls would wait for it in vain, again and again.
 func undecided(err error) bool {
 	var failed *store.Error
 	return errors.As(err, &failed) && failed.Class == store.Unavailable
@@ -182,9 +182,10 @@ func (l *Ledger) settle(key string, a *account, as account) {
 	a.settling = nil
 	switch err := as.settling.err; {
 	case err == nil:
-		l.told = l.clock()
 		a.excess -= as.excess
-		a.waits = quick
+		if a.waits = quick; !quick {
+			l.slow = l.clock()
+		}
 		if len(l.debts(a)) == 0 {
 			delete(l.accounts, key)
 		}

@@ -10,28 +10,24 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// tell charges to the store what an account owes, and lets the local store forget it. The store is asked first what room it has, which charges nothing: one that does not
-// answer is not told by each call anew.
+// tell charges to the store what an account owes, and lets the local store forget it. The store is asked first for nothing: one that does not answer is not told by each call
+// anew, of which it may hear once it does.
 func (l *Ledger) tell(a *account) error {
 	all := l.debts(a)
 	if len(all) == 0 {
 		return nil
 	}
-	room, err := l.room(a)
-	if err != nil {
+	ask := a.whole
+	ask.Cost, ask.Prefetch, ask.Ban, ask.After = 0, 0, 0, 0
+	if _, err := store.Take(context.Background(), l.at, []store.Request{ask}, false); err != nil {
 		return err
 	}
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i := range all {
-		d := &all[i]
-		left := &room[max(0, d.rule)]
-		part := d.charge
-		part.Cost = min(part.Cost, *left)
-		*left -= part.Cost
 		wait.Go(func() {
-			if errs[i] = l.charge(&part); errs[i] == nil {
-				l.settled(a, d)
+			if errs[i] = l.charge(all[i].charge); errs[i] == nil {
+				l.settled(a, &all[i])
 			}
 		})
 	}
@@ -39,44 +35,24 @@ func (l *Ledger) tell(a *account) error {
 	return errors.Join(errs...)
 }
 
-// room returns what the store has left by each rule; of a log, by the longest alone.
-func (l *Ledger) room(a *account) ([]int64, error) {
-	ask := a.whole
-	ask.Cost, ask.Prefetch, ask.Ban, ask.After = 0, 0, 0, 0
-	if ask.Algorithm.Logs() {
-		ask.Rules = append(ask.Rules[:0:0], longestOf(ask.Rules))
-	}
-	out, err := store.Take(context.Background(), l.at, []store.Request{ask}, true)
-	if err != nil {
-		return nil, err
-	}
-	left := make([]int64, len(ask.Rules))
-	for i := range left {
-		left[i] = max(0, out.Rules[i].Remaining)
-	}
-	return left, nil
-}
-
 // mostTries is how often the store is told of one debt, of which others take the room meanwhile.
 const mostTries = 3
 
 // charge charges req to the store, as far as there is room.
-func (l *Ledger) charge(req *store.Request) error {
+func (l *Ledger) charge(req store.Request) error {
 	for range mostTries {
-		if req.Cost <= 0 {
-			break
-		}
-		out, err := store.Take(context.Background(), l.at, []store.Request{*req}, true)
+		out, err := store.Take(context.Background(), l.at, []store.Request{req}, true)
 		if err != nil || out.Allowed {
 			return err
 		}
-		req.Cost = min(req.Cost, out.Rules[0].Remaining)
+		if req.Cost = min(req.Cost, out.Rules[0].Remaining); req.Cost <= 0 {
+			break
+		}
 	}
 	return nil
 }
 
-// settled makes a debt what the store knows of. It does not know of that for which it had no room, and denies the key for what it knows; this process still does,
-// where it has to decide alone again.
+// settled makes a debt what the store knows of.
 func (l *Ledger) settled(a *account, d *debt) {
 	l.own.Settle(l.clock(), &a.whole, d.rule, d.charge.Cost, d.age)
 	_ = l.local.Grant(context.Background(), []store.Request{d.back}) // which is no queue, and costs no more than its rule allows
