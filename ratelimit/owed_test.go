@@ -236,3 +236,117 @@ func TestCallsThatSettleEndInTime(t *testing.T) {
 		}
 	})
 }
+
+// fleetOf are guards of as many instances of one limit over one store, which fails for all of them while its err is not nil.
+func fleetOf(t *testing.T, s store.Store, instances int, of rules.Limit) (all []*ratelimit.Guard) {
+	for range instances {
+		all = append(all, limiter(t, s, silent, ratelimit.WithInstances(instances)).Guard(create(of)))
+	}
+	return all
+}
+
+// TestLongOutage holds that nobody is denied, while a store is away for ten windows or when it is back, whose calls are spread evenly and ask for two fifths of what the
+// limit allows: what has left the windows meanwhile is not owed.
+func TestLongOutage(t *testing.T) {
+	for _, l := range []rules.Limit{
+		{},
+		{Algorithm: rules.CompactLog},
+		{Algorithm: rules.SlidingWindow},
+		{Algorithm: rules.FixedWindow},
+		{Algorithm: rules.TokenBucket},
+		{Algorithm: rules.TokenBucket, Refill: rules.RefillInterval},
+		{Algorithm: rules.LeakyBucket},
+		{Algorithm: rules.GCRA},
+	} {
+		l.Kind, l.Rules = rules.User, per(60, 10*time.Second)
+		t.Run(l.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &brokenStore{memstore.New(), nil}
+				guards := fleetOf(t, s, 3, l)
+				for _, s.err = range []error{nil, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, nil, nil} {
+					for i := range 24 {
+						if _, err := guards[i%3].Take(alice()); err != nil {
+							t.Fatalf("a call is denied, with the store's error %v: %v", s.err, err)
+						}
+						time.Sleep(10 * time.Second / 24)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOwedOfHeavyCalls holds that a call which costs more than a share, and passes as the only one, is owed whole.
+func TestOwedOfHeavyCalls(t *testing.T) {
+	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingWindow, rules.FixedWindow, rules.TokenBucket, rules.GCRA} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &brokenStore{memstore.New(), errDown}
+				g := fleetOf(t, s, 3, rules.Limit{Kind: rules.User, Algorithm: algorithm, Cost: "n", Rules: per(12, time.Hour)})[0]
+				if _, err := g.Take(alice(), costing(10)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := g.Take(alice(), costing(1)); !errors.Is(err, ratelimit.ErrExceeded) {
+					t.Fatalf("another call beside one of more than the share = %v, want it denied", err)
+				}
+				s.err = nil
+				for i, want := range []error{nil, nil, ratelimit.ErrExceeded} {
+					if _, err := g.Take(alice(), costing(1)); !errors.Is(err, want) {
+						t.Errorf("call %d once the store is back = %v, want %v", i, err, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// lossy is a store far away, which loses one answer of ten.
+type lossy struct {
+	store.Store
+	class store.Class
+	calls atomic.Int64
+}
+
+func (s *lossy) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if s.calls.Add(1)%10 == 0 {
+		time.Sleep(100 * time.Millisecond)
+		return &store.Error{Class: s.class, Err: errors.New("no answer")}
+	}
+	select {
+	case <-time.After(60 * time.Millisecond):
+	case <-ctx.Done():
+		return store.Ended(ctx)
+	}
+	return s.Store.Take(ctx, requests, detail, out)
+}
+
+func (*lossy) Budget() time.Duration { return 100 * time.Millisecond }
+
+// TestLossyStoreIsAsked holds that a store which fails now and then goes on deciding nearly all calls of an id, however far away it is, and that none of them
+// lasts longer than its budget.
+func TestLossyStoreIsAsked(t *testing.T) {
+	for _, class := range []store.Class{store.Unavailable, store.Indeterminate} {
+		t.Run(class.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := fleetOf(t, &lossy{Store: memstore.New(), class: class}, 1, rules.Limit{Kind: rules.User, Rules: per(10_000, time.Hour)})[0]
+				byStore := 0
+				for range 1000 {
+					began := time.Now()
+					d, _, err := g.Decide(alice())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Limits[0].Source == ratelimit.SourceStore {
+						byStore++
+					}
+					if took := time.Since(began); took > 100*time.Millisecond {
+						t.Fatalf("a call lasted %v, want 100ms at most", took)
+					}
+				}
+				if byStore < 850 {
+					t.Errorf("the store decided %d calls of 1000, of which it fails 100, want 850 or more", byStore)
+				}
+			})
+		})
+	}
+}

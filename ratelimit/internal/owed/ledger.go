@@ -97,13 +97,7 @@ func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	}
 	a.whole, a.part, a.latest = *whole, *part, now
 	a.excess += whole.Cost - part.Cost
-	a.waits = a.waits || !errors.Is(err, ErrUntold) && (undecided(err) || now-l.slow >= calm)
-}
-
-// undecided says whether a store has surely not decided. A slow one that may have is asked all the same: calls would wait for it in vain, again and again.
-func undecided(err error) bool {
-	var failed *store.Error
-	return errors.As(err, &failed) && failed.Class == store.Unavailable
+	a.waits = a.waits || !errors.Is(err, ErrUntold) && now-l.slow >= calm // for a slow store calls would wait in vain, again and again
 }
 
 // evict makes room for an account where one of a few owes nothing any more, and says whether there is.
