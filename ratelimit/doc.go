@@ -76,9 +76,12 @@
 // knows so much of 16,384 keys, and of three rules of each. It does not know what other processes have let through, unless the store has denied a
 // call because of it, and nothing of queues. [LimitDecision] says what a decision was made of.
 //
-// In any window, then, the store lets through no more than the count, and each process alone no more than its share, however often the store fails
-// and is back: all of it is twice the count at most, where that is no less than the instances, and no call costs more than a share. When a store
-// fails, it is the count itself for an id whose calls are spread evenly over the instances.
-// What was let through alone is not charged to the store when it is back, which decides by its own counts from then on; it counts when this
-// process has to decide alone again.
+// When the store is back, it is told: before it decides the next call under a key, it is charged what this process has let through of it alone, as far as that still counts, and
+// whether it has room or not; a call waits for that half of what it may last, and is decided alone once more where that is not enough. What no call asks for is told within seconds. Of a
+// telling whose answer is lost the store hears again: it may count more than was let through, never less.
+//
+// So one process lets the count through in any window, before, meanwhile and afterwards, and n of them no more than the count and n-1 shares, however often
+// the store fails and is back, where the count is no less than n and no call costs more than a share. It is the count itself for an id whose calls are spread evenly over the
+// instances. A bucket fills in the store and in the processes at once while they are apart: it lets through as much more as it gains in that time. The processes tell of 65,536 keys each, and
+// nothing of queues; calls that were under way when the store fell silent, or could not wait for it, are not foreseen.
 package ratelimit

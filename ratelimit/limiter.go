@@ -22,8 +22,9 @@ import (
 )
 
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
-// use, does not close its store, and starts no goroutine but beside a call now and then, to count the instances ([WithInstances]) or to take
-// permits ahead ([rules.Limit.Prefetch]), each of which ends within a second. The zero Limiter is not valid.
+// use and does not close its store. It starts no goroutine but beside a call now and then, to count the instances ([WithInstances]) or to take
+// permits ahead ([rules.Limit.Prefetch]), each of which ends within a second, and, after the store could not decide, to tell it of what was let through without it: each second, until
+// that is done or [Limiter.Close]. The zero Limiter is not valid.
 type Limiter struct {
 	store       store.Store
 	asked       store.Store     // the same, behind what is remembered of its denials and was taken of it ahead
@@ -132,17 +133,17 @@ func (l *Limiter) cached(s store.Store) store.Store {
 	return denycache.New(s, nil)
 }
 
-// Close gives back what was taken ahead of limits with a Prefetch and is not used, so that other processes have it at once, and returns when that is done or
-// ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and takes nothing ahead any more. Without such limits it
-// does nothing. A program that is killed loses what it had: it leaves the windows by itself.
+// Close gives back what was taken ahead of limits with a Prefetch and is not used, so that other processes have it at once, and tells the store of what was let through while it could
+// not decide, where it can be told at once. It returns when that is done or ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and
+// takes nothing ahead any more. A program that is killed loses what it had: it leaves the windows by itself.
 func (l *Limiter) Close(ctx context.Context) error {
 	if l.owed != nil {
 		l.owed.Close(ctx)
 	}
-	if l.ahead == nil {
-		return nil
+	if l.ahead != nil {
+		return l.ahead.Close(ctx)
 	}
-	return l.ahead.Close(ctx)
+	return nil
 }
 
 // Guard is [Limiter.Prepare] for generated constructors, which have no error to return: like the registration of routes, it

@@ -53,6 +53,7 @@ var faultMatrix = []row{
 	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
 	{fault: "one master of a Cluster, or one shard of a Ring, frozen", invariant: "the others decide all of their calls; those of the frozen one fail without asking it", test: "TestBreakerOfEachServer"},
 	{fault: "server gone under three instances, onfail=local", invariant: "alone, each lets through its share less what it did before; together no more than the limit of a new id", test: "TestOutage"},
+	{fault: "server back, with its keys or without, after onfail=local", invariant: "told before it decides of what each instance let through alone: one admits its limit in all, and what the server has lost", test: "TestOutageIsSettled TestManyAreTold"},
 	{fault: "instances counted by heartbeats: keys lost, clock set back, key of another program, server frozen", invariant: "counted again as they attend; says so in time", test: "TestAttend TestAttendanceEnds TestAttendFails"},
 	{fault: "server dead", invariant: "ends with the budget; unavailable", test: "TestDeadServer"},
 	{fault: "a client's hook panics", invariant: "misconfigured, the program lives", test: "TestPanickingClient"},

@@ -124,3 +124,39 @@ func settleOutage(t *testing.T, server *redistest.Server, all []*inside, keeps b
 	}
 	counted(passed + got)
 }
+
+// TestManyAreTold holds that a server which is back is told of each of many ids once, none of which calls again.
+func TestManyAreTold(t *testing.T) {
+	const ids = 3000
+	server := redistest.Start(t)
+	client := outageClient(server.Addr())
+	t.Cleanup(func() { client.Close() })
+	i, err := newInside(client, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill(t)
+	for id := range ids {
+		if a, err := i.take(fmt.Sprint("id", id), 1); err != nil || a.source != "local" {
+			t.Fatalf("a call is decided by the %q, %v, want it decided alone", a.source, err)
+		}
+	}
+	server.Restart(t)
+	admin := server.Client(t)
+	if err := redistest.Poll(func() error {
+		if n := admin.DBSize(context.Background()).Val(); n < ids {
+			return fmt.Errorf("the server has %d keys, want those of %d ids", n, ids)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for id := range ids {
+		if n := admin.ZCard(context.Background(), fmt.Sprintf("rl:user=id%d:shop.Orders-Create", id)).Val(); n != 1 {
+			t.Fatalf("id %d has %d entries, want the one call that passed", id, n)
+		}
+	}
+	if err := i.limiter.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
