@@ -74,7 +74,7 @@ var mutations = []mutation{
 		`if l.owed == nil || l.owed.Empty() {`, `if l.owed == nil || MUTANT || l.owed.Empty() {`, ".", "TestOutageIsSettled"},
 	{"the server is not told of what nobody calls for",
 		`l.next = time.AfterFunc(calm, l.tellInTime)
-		}`, `}`, ".", "TestOutageIsSettled"},
+		}`, `}`, ".", "TestManyAreTold"},
 	{"the server is told again and again of what passed without it",
 		`_ = l.local.Grant(context.Background(), []store.Request{d.back})`, `_, _ = l.local, d.back`, "..", "TestDebts"},
 	{"no breaker",
