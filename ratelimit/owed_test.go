@@ -305,10 +305,11 @@ type lossy struct {
 	store.Store
 	class store.Class
 	calls atomic.Int64
+	sound atomic.Bool // it loses none any more
 }
 
 func (s *lossy) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if s.calls.Add(1)%10 == 0 {
+	if s.calls.Add(1)%10 == 0 && !s.sound.Load() {
 		time.Sleep(100 * time.Millisecond)
 		return &store.Error{Class: s.class, Err: errors.New("no answer")}
 	}
@@ -328,7 +329,8 @@ func TestLossyStoreIsAsked(t *testing.T) {
 	for _, class := range []store.Class{store.Unavailable, store.Indeterminate} {
 		t.Run(class.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := fleetOf(t, &lossy{Store: memstore.New(), class: class}, 1, rules.Limit{Kind: rules.User, Rules: per(10_000, time.Hour)})[0]
+				s := &lossy{Store: memstore.New(), class: class}
+				g := fleetOf(t, s, 1, rules.Limit{Kind: rules.User, Rules: per(10_000, time.Hour)})[0]
 				byStore := 0
 				for range 1000 {
 					began := time.Now()
@@ -342,7 +344,10 @@ func TestLossyStoreIsAsked(t *testing.T) {
 					if took := time.Since(began); took > 100*time.Millisecond {
 						t.Fatalf("a call lasted %v, want 100ms at most", took)
 					}
+					time.Sleep(10 * time.Millisecond)
 				}
+				s.sound.Store(true)
+				time.Sleep(5 * time.Second) // until all is told
 				if byStore < 850 {
 					t.Errorf("the store decided %d calls of 1000, of which it fails 100, want 850 or more", byStore)
 				}
@@ -350,3 +355,59 @@ func TestLossyStoreIsAsked(t *testing.T) {
 		})
 	}
 }
+
+// TestOneCallWaitsForASilentStore holds that while a store does not answer, one call of an id waits to tell it at a time, and the others are decided at once; and that once it
+// answers, they wait, so that no more pass than there is room for.
+func TestOneCallWaitsForASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &silentStore{Store: memstore.New(), silent: true}
+		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
+		passUpTo(t, g, 1)
+		crowd := func() (passed int64, waited int64) {
+			var all sync.WaitGroup
+			var n, late atomic.Int64
+			for range 50 {
+				all.Go(func() {
+					began := time.Now()
+					if _, err := g.Take(alice()); err == nil {
+						n.Add(1)
+					}
+					if time.Since(began) > 0 {
+						late.Add(1)
+					}
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			return n.Load(), late.Load()
+		}
+		passed, waited := crowd()
+		if passed != 11 || waited != 1 {
+			t.Errorf("%d calls passed of 50 that ask a silent store, and %d waited, want the 11 that are left, and one", passed, waited)
+		}
+		time.Sleep(24 * time.Hour)
+		passUpTo(t, g, 5)
+		s.silent = false
+		if passed, _ := crowd(); passed != 7 {
+			t.Errorf("%d calls passed once the store answered, want the 7 that are left", passed)
+		}
+		time.Sleep(5 * time.Second) // until all is told
+	})
+}
+
+// silentStore answers nobody within its budget while it is silent, and takes a millisecond else.
+type silentStore struct {
+	store.Store
+	silent bool
+}
+
+func (s *silentStore) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if s.silent {
+		time.Sleep(100 * time.Millisecond)
+		return &store.Error{Class: store.Indeterminate, Err: errors.New("no answer")}
+	}
+	time.Sleep(time.Millisecond)
+	return s.Store.Take(ctx, requests, detail, out)
+}
+
+func (*silentStore) Budget() time.Duration { return 100 * time.Millisecond }

@@ -44,7 +44,8 @@ type inside struct {
 	guard   *ratelimit.Guard
 }
 
-func newInside(client *redis.Client, budget time.Duration) (*inside, error) {
+// newInside returns an instance with one limit by user: of outageLimit in an hour, where of is not given.
+func newInside(client *redis.Client, budget time.Duration, of ...rules.Limit) (*inside, error) {
 	s, err := redisstore.New(client, redisstore.WithBudget(budget))
 	if err != nil {
 		return nil, err
@@ -53,8 +54,12 @@ func newInside(client *redis.Client, budget time.Duration) (*inside, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inside{l, l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: []rules.Limit{
-		{Kind: rules.User, Rules: []rules.Rule{{Count: outageLimit, Window: time.Hour}}}}})}, nil
+	limit := rules.Limit{Rules: []rules.Rule{{Count: outageLimit, Window: time.Hour}}}
+	for _, given := range of {
+		limit = given
+	}
+	limit.Kind = rules.User
+	return &inside{l, l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: []rules.Limit{limit}})}, nil
 }
 
 func (i *inside) check() error { return i.limiter.Check(context.Background()) }

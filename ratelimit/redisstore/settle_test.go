@@ -3,10 +3,13 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/rules"
 )
 
 // TestOutageIsSettled holds, to the call, what passes before an outage, in it and after it, of a limit of 12: what an instance has let through alone is charged before the
@@ -158,5 +161,52 @@ func TestManyAreTold(t *testing.T) {
 	}
 	if err := i.limiter.Close(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHotIdInAnOutage holds that one instance lets an id have its limit, to the call, which many callers ask for at once before the server is killed, while it is gone, and when it
+// is back with its keys.
+func TestHotIdInAnOutage(t *testing.T) {
+	const limit, callers = 6000, 256
+	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.FixedWindow} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+			client := outageClient(server.Addr())
+			t.Cleanup(func() { client.Close() })
+			i, err := newInside(client, 10*time.Second, rules.Limit{Algorithm: algorithm, Rules: []rules.Rule{{Count: limit, Window: 24 * time.Hour}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var passed [3]atomic.Int64 // before, alone, and after
+			call := func(part int, until int64, source string) {
+				t.Helper()
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for passed[part].Load() < until {
+							a, err := i.take("ann", 1)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if a.passed == 0 && a.source == source {
+								return
+							}
+							passed[part].Add(int64(a.passed))
+						}
+					})
+				}
+				all.Wait()
+			}
+			call(0, limit/3, "none")
+			server.Kill(t)
+			call(1, limit/3, "none")
+			server.Restart(t)
+			call(2, limit, "store")
+			total := passed[0].Load() + passed[1].Load() + passed[2].Load()
+			if total != limit {
+				t.Errorf("%d + %d + %d calls passed, want %d in all", passed[0].Load(), passed[1].Load(), passed[2].Load(), limit)
+			}
+		})
 	}
 }

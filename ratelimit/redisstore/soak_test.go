@@ -160,6 +160,7 @@ func shifts(t *testing.T, s store.Store, most int) (found []string) {
 // asks it directly: denials from memory are recorded, too.
 type soakers struct {
 	*recorder
+	limiter *ratelimit.Limiter
 	methods []soakMethod
 }
 
@@ -170,7 +171,7 @@ func newSoakers(t *testing.T, s store.Store, begin time.Time) *soakers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &soakers{r, soakMethods(t, limiter)}
+	return &soakers{r, limiter, soakMethods(t, limiter)}
 }
 
 // during has all of them call while f runs, and returns what came of it.
@@ -185,7 +186,12 @@ func (c *soakers) during(f func(), seed uint64) ([]call, []act) {
 	f()
 	over.Store(true)
 	callers.Wait()
-	return slices.Concat(recorded...), slices.Concat(done...)
+	c.limiter.Close(context.Background())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := append(slices.Concat(recorded...), c.told...)
+	c.told = nil
+	return calls, slices.Concat(done...)
 }
 
 // soakMethod is a limited method.
@@ -316,6 +322,7 @@ type recorder struct {
 	mu       sync.Mutex
 	limits   map[string]int // by key
 	requests []store.Request
+	told     []call // of what was let through without the store
 }
 
 // limit is the number of a request's limit.
@@ -332,7 +339,10 @@ func (r *recorder) limit(req *store.Request) int {
 }
 
 func (r *recorder) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	c := ctx.Value(recording{}).(*call)
+	c, ok := ctx.Value(recording{}).(*call)
+	if !ok {
+		return r.tell(ctx, requests, detail, out)
+	}
 	for i := range requests {
 		c.charges = append(c.charges, charge{limit: r.limit(&requests[i]), cost: requests[i].Cost})
 	}
@@ -347,6 +357,23 @@ func (r *recorder) Take(ctx context.Context, requests []store.Request, detail bo
 		if requests[i].Cost > 0 {
 			c.at = append(c.at, time.UnixMicro(out.Receipt.Charges[i].At).Sub(r.begin.Round(0)))
 		}
+	}
+	return err
+}
+
+// tell records what the store is told of that was let through without it: it may be charged with that, or it would have told so, and admits nobody by it.
+func (r *recorder) tell(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	c := call{start: time.Since(r.begin), result: indeterminate, source: "told"}
+	for i := range requests {
+		c.charges = append(c.charges, charge{limit: r.limit(&requests[i]), cost: requests[i].Cost})
+		c.start = min(c.start, c.start+requests[i].Ahead)
+	}
+	err := r.store.Take(ctx, requests, detail, out)
+	c.end = time.Since(r.begin)
+	if requests[0].Cost > 0 && (err == nil && out.Allowed || failureOf(err) == indeterminate) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.told = append(r.told, c)
 	}
 	return err
 }

@@ -56,13 +56,15 @@ type account struct {
 	latest      time.Duration // when that was last
 
 	waits    bool        // the store could not decide since it was told: it is told before it decides the next call
+	heard    bool        // it has been told since then, though not of all
 	settling *settlement // that is under way; nil if none is
 }
 
 // settlement is the telling of one account. err is valid once done is closed.
 type settlement struct {
-	done chan struct{}
-	err  error
+	heard atomic.Bool // the store has answered
+	done  chan struct{}
+	err   error
 }
 
 // NewLedger returns an empty ledger of what local lets through in the place of at. What at has been told of is noted in own. clock is that of own.
@@ -120,77 +122,80 @@ func (l *Ledger) Empty() bool { return l.open.Load() == 0 }
 
 // Settle tells the store of what is owed under the keys of requests, which it is to decide next, or waits until somebody else has told it. It returns until when the store
 // may then be asked: the zero time where Settle has not waited. An error means that the store is not to be asked: it cannot be told, or not soon enough, or ctx is done.
+//
+// Of a store that has not answered since it could not decide, one call waits at a time for each key.
 func (l *Ledger) Settle(ctx context.Context, requests []store.Request) (until time.Time, err error) {
-	var all []*settlement
+	waits := false
 	for i := range requests {
-		if s := l.begin(requests[i].Key, true); s != nil {
-			all = append(all, s)
+		s, mine := l.begin(requests[i].Key, true)
+		if s != nil && !mine && !s.heard.Load() {
+			return until, errUntold
 		}
+		waits = waits || s != nil
 	}
-	if all == nil {
+	if !waits {
 		return until, nil
 	}
 	began := time.Now()
 	patience := time.NewTimer(l.patience)
 	defer patience.Stop()
-	for _, s := range all {
-		select {
-		case <-s.done:
-			if s.err != nil {
-				return until, s.err
+	for i := range requests {
+		for s, _ := l.begin(requests[i].Key, true); s != nil; s, _ = l.begin(requests[i].Key, true) {
+			select {
+			case <-s.done:
+				if s.err != nil {
+					return until, s.err
+				}
+			case <-patience.C:
+				return until, errUntold
+			case <-ctx.Done():
+				return until, store.Ended(ctx)
 			}
-		case <-patience.C:
-			return until, &store.Error{Class: store.Unavailable, Err: ErrUntold}
-		case <-ctx.Done():
-			return until, store.Ended(ctx)
 		}
 	}
 	return began.Add(2 * l.patience), nil
 }
 
+var errUntold error = &store.Error{Class: store.Unavailable, Err: ErrUntold}
+
 // begin begins to settle the account of key, or returns the settlement that is under way. It returns nil where there is nothing to tell, or, to who waits, nothing that
 // calls wait for.
-func (l *Ledger) begin(key string, waits bool) *settlement {
+func (l *Ledger) begin(key string, waits bool) (s *settlement, begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
 	if a == nil || waits && !a.waits {
-		return nil
+		return nil, false
 	}
 	if a.settling == nil {
-		a.settling = &settlement{done: make(chan struct{})}
+		a.settling, begun = &settlement{done: make(chan struct{})}, true
+		a.settling.heard.Store(a.heard)
 		go l.settle(key, a, *a)
 	}
-	return a.settling
+	return a.settling, begun
 }
 
 // settle tells the store of the account of key, as it was. What is let through meanwhile by calls that could not wait so long is told later, or else a slow store
 // would never be asked again.
 func (l *Ledger) settle(key string, a *account, as account) {
 	began := time.Now()
-	as.settling.err = l.tell(&as)
+	as.settling.err = l.tell(&as, &as.settling.heard)
 	quick := time.Since(began) < l.patience
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer close(as.settling.done)
 	a.settling = nil
-	switch err := as.settling.err; {
-	case err == nil:
+	if as.settling.err == nil {
 		a.excess -= as.excess
+		a.heard = true
 		if a.waits = quick; !quick {
 			l.slow = l.clock()
 		}
 		if len(l.debts(a)) == 0 {
 			delete(l.accounts, key)
 		}
-	case !tellable(err):
-		delete(l.accounts, key)
+	} else {
+		a.heard = false
 	}
 	l.open.Store(int64(len(l.accounts)))
-}
-
-// tellable says whether a store that has failed so may be told later: not what somebody must mend first.
-func tellable(err error) bool {
-	var failed *store.Error
-	return !errors.As(err, &failed) || failed.Class != store.Misconfigured
 }

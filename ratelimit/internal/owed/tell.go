@@ -1,8 +1,8 @@
 package owed
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,8 +11,8 @@ import (
 )
 
 // tell charges to the store what an account owes, and lets the local store forget it. The store is asked first for nothing: one that does not answer is not told by each call
-// anew, of which it may hear once it does.
-func (l *Ledger) tell(a *account) error {
+// anew, of which it may hear once it does. heard is set once it has answered.
+func (l *Ledger) tell(a *account, heard *atomic.Bool) error {
 	all := l.debts(a)
 	if len(all) == 0 {
 		return nil
@@ -22,6 +22,7 @@ func (l *Ledger) tell(a *account) error {
 	if _, err := store.Take(context.Background(), l.at, []store.Request{ask}, false); err != nil {
 		return err
 	}
+	heard.Store(true)
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i := range all {
@@ -32,7 +33,7 @@ func (l *Ledger) tell(a *account) error {
 		})
 	}
 	wait.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 // mostTries is how often the store is told of one debt, of which others take the room meanwhile.
@@ -113,7 +114,7 @@ func (l *Ledger) tellAll(ctx context.Context) bool {
 	for range min(tellers, len(keys)) {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(keys)) && refused.Load() < mostRefused; i = next.Add(1) - 1 {
-				s := l.begin(keys[i], false)
+				s, _ := l.begin(keys[i], false)
 				if s == nil {
 					continue
 				}
