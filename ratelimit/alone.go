@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -137,8 +138,12 @@ func (g *Guard) remember(c call, out *store.Outcome) {
 
 func denies(r store.RuleOutcome) bool { return r.RetryAfter > 0 }
 
-// withoutStore decides a call that the store could not decide because of err, as each limit's onfail says.
-func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool, d *Decision) (Permit, error) {
+// errReturned is the error of a call that is not decided alone, since the store has returned meanwhile.
+var errReturned = errors.New("the store has returned")
+
+// withoutStore decides a call that the store could not decide because of err, as each limit's onfail says. It fails with errReturned where the store has been told of something
+// since there were so many returns.
+func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uint64, detail bool, d *Decision) (Permit, error) {
 	if misconfigured(err) {
 		g.limiter.health.refused(g.limiter.log, err)
 		return Permit{}, g.fail(-1, ErrMisconfigured, err)
@@ -159,7 +164,7 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, detail bool
 		}
 	}
 	g.limiter.health.failed(g.limiter.log, err, own.instances()...)
-	permit, err := g.takeLocal(ctx, own, detail, d)
+	permit, err := g.takeLocal(ctx, own, returns, detail, d)
 	if err != nil {
 		return Permit{}, err
 	}
@@ -194,22 +199,22 @@ func (s *solo) instances() []any {
 }
 
 // takeLocal decides s by this process alone.
-func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) takeLocal(ctx context.Context, s solo, returns uint64, detail bool, d *Decision) (Permit, error) {
 	if len(s.requests) == 0 {
 		d.Allowed = true
 		return Permit{}, nil
 	}
-	outcome, err := g.askLocal(ctx, &s, detail)
+	outcome, err := g.decideAlone(ctx, &s, returns, detail, d.Degraded)
 	if err == nil {
-		if outcome.Allowed {
-			g.limiter.owe(&s, d.Degraded)
-		}
 		permit, err := g.answer(d, s.call, g.limiter.local, outcome)
 		for n := range d.Limits {
 			d.Limits[n].Source = SourceLocal
 			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.whole[n].Cost, s.shares[n].instances, s.seeded(n)
 		}
 		return permit, err
+	}
+	if err == errReturned {
+		return Permit{}, err
 	}
 	if err := store.Ended(ctx); err != nil {
 		return Permit{}, g.ended(err)
@@ -221,31 +226,59 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, detail bool, d *Decision)
 	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
 }
 
-// owe takes note of what this process has let through alone, because of err.
-func (l *Limiter) owe(s *solo, err error) {
+// decideAlone asks the local store, and takes note of what it lets through because of why.
+func (g *Guard) decideAlone(ctx context.Context, s *solo, returns uint64, detail bool, why error) (out store.Outcome, err error) {
+	l := g.limiter
 	if l.owed == nil {
-		return
+		return g.askLocal(ctx, s, detail)
 	}
-	for n := range s.requests {
-		l.owed.Owe(s.whole[n], &s.requests[n], err)
+	if !l.owed.Alone(returns, func() {
+		out, err = g.askLocal(ctx, s, detail)
+		for n := range s.requests {
+			if err == nil && out.Allowed {
+				l.owed.Owe(s.whole[n], &s.requests[n], why)
+			}
+		}
+	}) {
+		return out, errReturned
+	}
+	return out, err
+}
+
+// onceTold decides a call while the store has not been told of all that this process has let through alone: once it has been of what concerns the call. Who would decide alone where
+// it has been told meanwhile asks it again, if there is time for that.
+func (g *Guard) onceTold(ctx context.Context, c call, detail bool, d *Decision, out *store.Outcome) (Permit, error) {
+	l := g.limiter
+	began, returns, late := time.Now(), l.owed.Returns(), false
+	for {
+		waited, err := l.owed.Settle(ctx, began, c.requests)
+		if late = late || waited; err == nil && late {
+			err = l.askUntil(ctx, l.owed.Ends(began), c.requests, detail, out)
+		} else if err == nil {
+			err = l.asked.Take(ctx, c.requests, detail, out)
+		}
+		if err == nil {
+			return g.answered(c, detail, d, out)
+		}
+		if err := store.Ended(ctx); err != nil {
+			return Permit{}, g.ended(err)
+		}
+		if l.owed.Late(began) {
+			returns = owed.Always
+		}
+		permit, err := g.withoutStore(ctx, c, err, returns, detail, d)
+		if err != errReturned {
+			return permit, err
+		}
+		returns, late, *d = owed.Always, true, Decision{Policy: d.Policy, Off: d.Off}
 	}
 }
 
-// askStore asks the limiter's store, once it has been told of what this process has let through alone.
-func (l *Limiter) askStore(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if l.owed == nil || l.owed.Empty() {
-		return l.asked.Take(ctx, requests, detail, out)
-	}
-	until, err := l.owed.Settle(ctx, requests)
-	if err != nil {
-		return err
-	}
-	if !until.IsZero() {
-		limited, cancel := context.WithDeadlineCause(ctx, until, owed.ErrUntold)
-		defer cancel()
-		ctx = limited
-	}
-	return l.asked.Take(ctx, requests, detail, out)
+// askUntil asks the limiter's store for a call that is to end by a time.
+func (l *Limiter) askUntil(ctx context.Context, ends time.Time, requests []store.Request, detail bool, out *store.Outcome) error {
+	limited, cancel := context.WithDeadlineCause(ctx, ends, owed.ErrUntold)
+	defer cancel()
+	return l.asked.Take(limited, requests, detail, out)
 }
 
 // askLocal asks the local store, and counts what is known of the keys against what it says.

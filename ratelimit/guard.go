@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rlgen/rlgen/ratelimit/internal/owed"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -177,14 +178,17 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Per
 func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
-	err := g.limiter.askStore(ctx, c.requests, detail, out)
+	if l := g.limiter; l.owed != nil && !l.owed.Empty() {
+		return g.onceTold(ctx, c, detail, d, out)
+	}
+	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
 		return g.answered(c, detail, d, out)
 	}
 	if err := store.Ended(ctx); err != nil {
 		return Permit{}, g.ended(err)
 	}
-	return g.withoutStore(ctx, c, err, detail, d)
+	return g.withoutStore(ctx, c, err, owed.Always, detail, d)
 }
 
 // outcomes are those that nobody reads any more.

@@ -212,7 +212,7 @@ func TestCallsThatSettleEndInTime(t *testing.T) {
 		s := &hesitant{&brokenStore{memstore.New(), errDown}, make(chan struct{})}
 		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
 		passUpTo(t, g, 5)
-		time.Sleep(time.Second)
+		time.Sleep(700 * time.Millisecond)
 		s.err = nil
 		began := time.Now()
 		d, _, err := g.Decide(alice())

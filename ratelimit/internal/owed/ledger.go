@@ -45,8 +45,12 @@ type Ledger struct {
 	closed   bool
 
 	open  atomic.Int64 // accounts
+	heard atomic.Bool  // the store has answered since it could not decide
 	due   atomic.Int64 // when a call may begin a round, ns of clock
 	round atomic.Bool  // one is under way
+
+	alone   sync.RWMutex  // read-locked by who decides alone
+	returns atomic.Uint64 // accounts that were settled
 }
 
 // account is what is known of one key.
@@ -56,15 +60,13 @@ type account struct {
 	latest      time.Duration // when that was last
 
 	waits    bool        // the store could not decide since it was told: it is told before it decides the next call
-	heard    bool        // it has been told since then, though not of all
 	settling *settlement // that is under way; nil if none is
 }
 
 // settlement is the telling of one account. err is valid once done is closed.
 type settlement struct {
-	heard atomic.Bool // the store has answered
-	done  chan struct{}
-	err   error
+	done chan struct{}
+	err  error
 }
 
 // NewLedger returns an empty ledger of what local lets through in the place of at. What at has been told of is noted in own. clock is that of own.
@@ -76,13 +78,40 @@ func NewLedger(at, local store.Store, own *recall.Table, clock func() time.Durat
 	return l
 }
 
+// Returns counts how often the store was told of an account. Who asks the store looks at it before, for [Ledger.Alone].
+func (l *Ledger) Returns() uint64 { return l.returns.Load() }
+
+// Always is a count of returns that never changes.
+const Always = 1<<64 - 1
+
+// Alone calls decide, which decides a call without the store and tells [Ledger.Owe] of it, unless the store has been told of something since there were so many returns: then it decides again,
+// and may have let others through meanwhile.
+func (l *Ledger) Alone(since uint64, decide func()) bool {
+	l.alone.RLock()
+	defer l.alone.RUnlock()
+	if since != Always && since != l.returns.Load() {
+		return false
+	}
+	decide()
+	return true
+}
+
+// Late says whether a call that has begun has no time left to wait until the store is told.
+func (l *Ledger) Late(began time.Time) bool { return time.Since(began) >= l.patience }
+
+// Ends is when a call that has begun is to end, which waited until the store was told.
+func (l *Ledger) Ends(began time.Time) time.Time { return began.Add(2 * l.patience) }
+
 // Owe takes note that the local store has charged part in the place of whole, which the store could not decide because of err. Queues are not owed: their calls
 // have been told when to go on.
 func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	if whole.Queue || whole.Cost == 0 {
 		return
 	}
-	now := l.clock()
+	now, untold := l.clock(), errors.Is(err, ErrUntold)
+	if !untold {
+		l.heard.Store(false)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[whole.Key]
@@ -99,7 +128,7 @@ func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	}
 	a.whole, a.part, a.latest = *whole, *part, now
 	a.excess += whole.Cost - part.Cost
-	a.waits = a.waits || !errors.Is(err, ErrUntold) && now-l.slow >= calm // for a slow store calls would wait in vain, again and again
+	a.waits = a.waits || !untold && now-l.slow >= calm // for a slow store calls would wait in vain, again and again
 }
 
 // evict makes room for an account where one of a few owes nothing any more, and says whether there is.
@@ -120,40 +149,38 @@ func (l *Ledger) evict() bool {
 // Empty says whether nothing is owed.
 func (l *Ledger) Empty() bool { return l.open.Load() == 0 }
 
-// Settle tells the store of what is owed under the keys of requests, which it is to decide next, or waits until somebody else has told it. It returns until when the store
-// may then be asked: the zero time where Settle has not waited. An error means that the store is not to be asked: it cannot be told, or not soon enough, or ctx is done.
+// Settle tells the store of what is owed under the keys of requests, which it is to decide next for a call that has begun, or waits until somebody else has told it, and reports
+// whether it has waited. An error means that the store is not to be asked: it cannot be told, or not soon enough, or ctx is done.
 //
 // Of a store that has not answered since it could not decide, one call waits at a time for each key.
-func (l *Ledger) Settle(ctx context.Context, requests []store.Request) (until time.Time, err error) {
-	waits := false
+func (l *Ledger) Settle(ctx context.Context, began time.Time, requests []store.Request) (waited bool, err error) {
 	for i := range requests {
 		s, mine := l.begin(requests[i].Key, true)
-		if s != nil && !mine && !s.heard.Load() {
-			return until, errUntold
+		if s != nil && !mine && !l.heard.Load() {
+			return waited, errUntold
 		}
-		waits = waits || s != nil
+		waited = waited || s != nil
 	}
-	if !waits {
-		return until, nil
+	if !waited {
+		return false, nil
 	}
-	began := time.Now()
-	patience := time.NewTimer(l.patience)
+	patience := time.NewTimer(l.patience - time.Since(began))
 	defer patience.Stop()
 	for i := range requests {
 		for s, _ := l.begin(requests[i].Key, true); s != nil; s, _ = l.begin(requests[i].Key, true) {
 			select {
 			case <-s.done:
 				if s.err != nil {
-					return until, s.err
+					return true, s.err
 				}
 			case <-patience.C:
-				return until, errUntold
+				return true, errUntold
 			case <-ctx.Done():
-				return until, store.Ended(ctx)
+				return true, store.Ended(ctx)
 			}
 		}
 	}
-	return began.Add(2 * l.patience), nil
+	return true, nil
 }
 
 var errUntold error = &store.Error{Class: store.Unavailable, Err: ErrUntold}
@@ -169,7 +196,6 @@ func (l *Ledger) begin(key string, waits bool) (s *settlement, begun bool) {
 	}
 	if a.settling == nil {
 		a.settling, begun = &settlement{done: make(chan struct{})}, true
-		a.settling.heard.Store(a.heard)
 		go l.settle(key, a, *a)
 	}
 	return a.settling, begun
@@ -179,23 +205,27 @@ func (l *Ledger) begin(key string, waits bool) (s *settlement, begun bool) {
 // would never be asked again.
 func (l *Ledger) settle(key string, a *account, as account) {
 	began := time.Now()
-	as.settling.err = l.tell(&as, &as.settling.heard)
+	told, err := l.tell(&as)
 	quick := time.Since(began) < l.patience
+	l.alone.Lock()
+	defer l.alone.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer close(as.settling.done)
-	a.settling = nil
-	if as.settling.err == nil {
+	for i := range told {
+		l.settled(&as, &told[i])
+	}
+	if err == nil {
+		l.returns.Add(1)
 		a.excess -= as.excess
-		a.heard = true
 		if a.waits = quick; !quick {
 			l.slow = l.clock()
 		}
 		if len(l.debts(a)) == 0 {
 			delete(l.accounts, key)
 		}
-	} else {
-		a.heard = false
 	}
 	l.open.Store(int64(len(l.accounts)))
+	a.settling = nil
+	as.settling.err = err
+	close(as.settling.done)
 }

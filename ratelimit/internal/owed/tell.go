@@ -10,30 +10,31 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// tell charges to the store what an account owes, and lets the local store forget it. The store is asked first for nothing: one that does not answer is not told by each call
-// anew, of which it may hear once it does. heard is set once it has answered.
-func (l *Ledger) tell(a *account, heard *atomic.Bool) error {
+// tell charges to the store what an account owes, and returns that of it which the store knows of then. The store is asked first for nothing: one that does not answer is not told by
+// each call anew, of which it may hear once it does.
+func (l *Ledger) tell(a *account) (told []debt, err error) {
 	all := l.debts(a)
 	if len(all) == 0 {
-		return nil
+		return nil, nil
 	}
 	ask := a.whole
 	ask.Cost, ask.Prefetch, ask.Ban, ask.After = 0, 0, 0, 0
 	if _, err := store.Take(context.Background(), l.at, []store.Request{ask}, false); err != nil {
-		return err
+		return nil, err
 	}
-	heard.Store(true)
+	l.heard.Store(true)
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i := range all {
-		wait.Go(func() {
-			if errs[i] = l.charge(all[i].charge); errs[i] == nil {
-				l.settled(a, &all[i])
-			}
-		})
+		wait.Go(func() { errs[i] = l.charge(all[i].charge) })
 	}
 	wait.Wait()
-	return cmp.Or(errs...)
+	for i := range all {
+		if errs[i] == nil {
+			told = append(told, all[i])
+		}
+	}
+	return told, cmp.Or(errs...)
 }
 
 // mostTries is how often the store is told of one debt, of which others take the room meanwhile.
@@ -53,7 +54,7 @@ func (l *Ledger) charge(req store.Request) error {
 	return nil
 }
 
-// settled makes a debt what the store knows of.
+// settled makes a debt what the store knows of. Nobody decides alone meanwhile, who would see it in neither place.
 func (l *Ledger) settled(a *account, d *debt) {
 	l.own.Settle(l.clock(), &a.whole, d.rule, d.charge.Cost, d.age)
 	_ = l.local.Grant(context.Background(), []store.Request{d.back}) // which is no queue, and costs no more than its rule allows
@@ -67,7 +68,11 @@ const (
 // TellOthers begins, beside a call that the store has decided, to tell it of what no call asks for, unless that has failed a moment ago. The goroutines that it starts end with the
 // accounts, or once the store fails.
 func (l *Ledger) TellOthers() {
-	if !l.Empty() && !l.round.Load() && int64(l.clock()) >= l.due.Load() {
+	if l.Empty() {
+		return
+	}
+	l.heard.Store(true)
+	if !l.round.Load() && int64(l.clock()) >= l.due.Load() {
 		go l.tellRound()
 	}
 }
