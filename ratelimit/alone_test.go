@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rlgen/rlgen/ratelimit"
-	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -23,7 +22,7 @@ import (
 var silent = ratelimit.WithLogger(slog.New(slog.DiscardHandler))
 
 // working is a store that decides until the test says that it fails.
-func working() *brokenStore { return &brokenStore{memstore.New(), nil} }
+func working() *brokenStore { return brokenBy(nil) }
 
 var errDown = &store.Error{Class: store.Unavailable, Err: errors.New("it is down")}
 
@@ -40,7 +39,7 @@ func TestAloneKnowsWhatItLetThrough(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s.err = errDown
+				s.fail(errDown)
 				d, _, err := guard.Decide(alice())
 				if err != nil || d.Allowed {
 					t.Fatalf("Decide after the limit is used up = allowed %t, %v, want denied", d.Allowed, err)
@@ -73,7 +72,7 @@ func TestAloneKnowsWhatTheStoreDenied(t *testing.T) {
 		if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrExceeded) {
 			t.Fatalf("Take = %v, want ErrExceeded", err)
 		}
-		s.err = errDown
+		s.fail(errDown)
 		time.Sleep(10 * time.Second)
 		d, _, err := guard.Decide(alice())
 		if err != nil || d.Allowed || d.RetryAfter != 30*time.Second || !d.Limits[0].Seeded {
@@ -99,7 +98,7 @@ func TestAloneDeniedIsNotCharged(t *testing.T) {
 		if _, err := guard.Take(alice()); err != nil {
 			t.Fatal(err)
 		}
-		s.err = errDown
+		s.fail(errDown)
 		for range 10 {
 			if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrExceeded) {
 				t.Fatalf("Take = %v, want ErrExceeded", err)
@@ -123,7 +122,7 @@ func TestAloneForgetsWhatIsGivenBack(t *testing.T) {
 	if err := permit.GiveBack(alice()); err != nil {
 		t.Fatal(err)
 	}
-	s.err = errDown
+	s.fail(errDown)
 	if _, err := guard.Take(alice()); err != nil {
 		t.Errorf("Take = %v, want nil", err)
 	}
@@ -188,10 +187,10 @@ func (f flapping) run(t *testing.T) string {
 		return n
 	}
 	for _, step := range f.steps {
-		if step.flips && s.err == nil {
-			s.err = errDown
+		if step.flips && s.err() == nil {
+			s.fail(errDown)
 		} else if step.flips {
-			s.err = nil
+			s.fail(nil)
 		}
 		time.Sleep(step.pause)
 		d, _, err := guards[step.by].Decide(alice())
@@ -278,8 +277,8 @@ func (s *fleetStore) attended() int {
 // instances breaks the store for one call, and returns by how many it was divided.
 func (s *fleetStore) instances(t *testing.T, guard *ratelimit.Guard) int {
 	t.Helper()
-	s.err = errDown
-	defer func() { s.err = nil }()
+	s.fail(errDown)
+	defer func() { s.fail(nil) }()
 	d, _, err := guard.Decide(ratelimit.WithUser(context.Background(), "carol"))
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func (g *Guard) Reset(ctx context.Context, id ID, limits ...string) error {
 	if err != nil {
 		return err
 	}
-	return g.amend(ctx, func(s store.Store) error { return s.Reset(ctx, requests) })
+	return g.amend(ctx, requests, func(s store.Store) error { return s.Reset(ctx, requests) })
 }
 
 // Ban denies all calls of id for d from now on, by those rates of the method, or of these names, that have a Ban; 0 lifts whatever ban there is. What holds for
@@ -56,7 +56,7 @@ func (g *Guard) Ban(ctx context.Context, id ID, d time.Duration, limits ...strin
 	if err != nil {
 		return err
 	}
-	return g.amend(ctx, func(s store.Store) error { return s.Ban(ctx, requests, d) })
+	return g.amend(ctx, requests, func(s store.Store) error { return s.Ban(ctx, requests, d) })
 }
 
 // Grant gives id n permits back, of all rates of the method that count by it or of those of these names, as if those that were charged last had never been. Each
@@ -83,13 +83,16 @@ func (g *Guard) Grant(ctx context.Context, id ID, n int64, limits ...string) err
 	if err := store.ValidateGrant(requests); err != nil {
 		return g.fail(-1, ErrMisconfigured, err)
 	}
-	return g.amend(ctx, func(s store.Store) error { return s.Grant(ctx, requests) })
+	return g.amend(ctx, requests, func(s store.Store) error { return s.Grant(ctx, requests) })
 }
 
-// amend does what do does with the limiter's stores.
-func (g *Guard) amend(ctx context.Context, do func(store.Store) error) error {
+// amend does what do does with the limiter's stores, to requests, of which the limiter's store knows all by then.
+func (g *Guard) amend(ctx context.Context, requests []store.Request, do func(store.Store) error) error {
 	if err := store.Ended(ctx); err != nil {
 		return g.ended(err)
+	}
+	if owed := g.limiter.owed; owed != nil && !owed.Empty() {
+		owed.Finish(ctx, requests)
 	}
 	return g.amended(ctx, errors.Join(do(g.limiter.local), do(g.limiter.remembering)))
 }

@@ -32,7 +32,7 @@ type Limiter struct {
 	asksAlways  bool
 	remembering store.Store   // the same, whose answers are remembered in recall
 	recall      *recall.Table // nil where the store is in this process
-	owed        *owed.Ledger  // to the store, by what was let through without it; nil where that is in this process
+	owed        *owed.Ledger  // to the store, by what was let through without it; nil where that is in this process, or the local store one of the program's own
 	began       time.Time
 	local       store.Store
 	localGiven  bool
@@ -120,7 +120,9 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
 		l.remembering = &remembering{l.asked, l.recall, l.now}
-		l.owed = owed.NewLedger(s, l.local, l.recall, l.now)
+		if local, ok := l.local.(*memstore.Store); ok {
+			l.owed = owed.NewLedger(s, local, l.recall, l.now)
+		}
 	}
 	return l, nil
 }

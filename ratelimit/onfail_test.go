@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,21 +17,37 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// brokenStore fails as err says while it is not nil.
+// brokenStore fails as why says while it has an error. It is safe for concurrent use.
 type brokenStore struct {
 	store.Store
-	err error
+	why atomic.Pointer[error]
+}
+
+// brokenBy returns a store that fails by err, which may be nil.
+func brokenBy(err error) *brokenStore {
+	s := &brokenStore{Store: memstore.New()}
+	s.fail(err)
+	return s
+}
+
+func (s *brokenStore) fail(err error) { s.why.Store(&err) }
+
+func (s *brokenStore) err() error {
+	if why := s.why.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 func (s *brokenStore) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if s.err != nil {
-		return s.err
+	if err := s.err(); err != nil {
+		return err
 	}
 	return s.Store.Take(ctx, requests, detail, out)
 }
 
 func failing(class store.Class) *brokenStore {
-	return &brokenStore{memstore.New(), &store.Error{Class: class, Err: errors.New("the store says no")}}
+	return brokenBy(&store.Error{Class: class, Err: errors.New("the store says no")})
 }
 
 func TestOnFail(t *testing.T) {
@@ -70,7 +87,7 @@ func TestOnFail(t *testing.T) {
 
 // A store's error that is no *store.Error is one that says nothing of what happened: the store is unavailable.
 func TestOnFailOfAnUnknownError(t *testing.T) {
-	s := &brokenStore{memstore.New(), errors.New("something else")}
+	s := brokenBy(errors.New("something else"))
 	guard := limiter(t, s, ratelimit.WithLogger(slog.New(slog.DiscardHandler))).Guard(
 		create(rules.Limit{Kind: rules.User, Rules: per(1, time.Hour), OnFail: rules.FailClosed}))
 	if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrUnavailable) {
@@ -89,8 +106,8 @@ func TestDegradedDecisionsAreMarked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(d.Degraded, s.err) {
-		t.Errorf("Degraded = %v, want %v", d.Degraded, s.err)
+	if !errors.Is(d.Degraded, s.err()) {
+		t.Errorf("Degraded = %v, want %v", d.Degraded, s.err())
 	}
 	want := []ratelimit.Source{ratelimit.SourceOpen, ratelimit.SourceLocal, ratelimit.SourceOpen}
 	for i, l := range d.Limits {
@@ -99,7 +116,7 @@ func TestDegradedDecisionsAreMarked(t *testing.T) {
 		}
 	}
 
-	s.err = nil
+	s.fail(nil)
 	d, _, err = guard.Decide(alice())
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +225,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second) // the bubble's clock
-		s.err = nil
+		s.fail(nil)
 		for range 100 {
 			if _, err := guard.Take(alice()); err != nil {
 				t.Fatal(err)
@@ -274,7 +291,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := failing(store.Unavailable)
-		broken := s.err
+		broken := s.err()
 		guard := limiter(t, s, ratelimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Guard(
 			create(rules.Limit{Kind: rules.User, Rules: per(10_000, time.Hour)}))
 		take := func(n int) {
@@ -291,19 +308,19 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 		}
 		take(100)
 		for range 10 { // it flaps
-			s.err = nil
+			s.fail(nil)
 			take(1)
-			s.err = broken
+			s.fail(broken)
 			take(1)
 		}
 		expect("while it fails", "cannot decide", 1)
 		expect("while it fails", "decides again", 0)
-		s.err = nil
+		s.fail(nil)
 		time.Sleep(2 * time.Second) // the bubble's clock
 		take(100)
 		expect("when it is back", "cannot decide", 1)
 		expect("when it is back", "decides again", 1)
-		s.err = broken
+		s.fail(broken)
 		take(100)
 		expect("when it fails again", "cannot decide", 2)
 	})
@@ -337,11 +354,11 @@ func TestErrorTexts(t *testing.T) {
 			"shop.Orders Create: rate limiting is misconfigured: misconfigured: NOPERM", 500, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s.err = nil
+			s.fail(nil)
 			if _, err := guard.Take(alice()); err != nil && !errors.Is(err, ratelimit.ErrExceeded) {
 				t.Fatal(err)
 			}
-			s.err = test.err
+			s.fail(test.err)
 			_, err := guard.Take(test.ctx, test.in...)
 			if err == nil || err.Error() != test.want {
 				t.Errorf("error:\n got %v\nwant %s", err, test.want)

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,18 +45,18 @@ func TestDebts(t *testing.T) {
 		l.Kind, l.Rules = rules.User, []rules.Rule{{Count: 12, Window: time.Hour}, {Count: 30, Window: 24 * time.Hour}}
 		t.Run(l.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &brokenStore{memstore.New(), nil}
+				s := brokenBy(nil)
 				g := limiter(t, s, silent).Guard(create(l))
 				passed := passUpTo(t, g, 2)
 				for range 2 {
-					s.err = errDown
+					s.fail(errDown)
 					passed += passUpTo(t, g, 3)
-					s.err = nil
+					s.fail(nil)
 					passed += passUpTo(t, g, 1)
 				}
-				s.err = errDown
+				s.fail(errDown)
 				passed += passUpTo(t, g, 1)
-				if s.err = nil; passed != 11 {
+				if s.fail(nil); passed != 11 {
 					t.Fatalf("%d calls passed, want 11", passed)
 				}
 				var more atomic.Int64
@@ -81,7 +80,7 @@ func TestDebts(t *testing.T) {
 // shorter rule than that sees of it.
 func TestDebtsLeaveTheirWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &brokenStore{memstore.New(), errDown}
+		s := brokenBy(errDown)
 		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: []rules.Rule{{Count: 2, Window: time.Minute}, {Count: 16, Window: 8 * time.Hour}}}))
 		for range 8 { // at 0:00, 0:31, …, 3:37
 			if n := passUpTo(t, g, 2); n != 2 {
@@ -90,7 +89,7 @@ func TestDebtsLeaveTheirWindows(t *testing.T) {
 			time.Sleep(31 * time.Minute)
 		}
 		began := time.Now().Add(-8 * 31 * time.Minute)
-		s.err = nil // at 4:08
+		s.fail(nil) // at 4:08
 		if n := passUpTo(t, g, 2); n != 0 {
 			t.Errorf("%d calls passed of a limit that is used up, want 0", n)
 		}
@@ -120,14 +119,14 @@ func TestDebtsLeaveTheirWindows(t *testing.T) {
 // TestDebtsLeaveAnEighthLate holds how much later they leave at most.
 func TestDebtsLeaveAnEighthLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &brokenStore{memstore.New(), errDown}
+		s := brokenBy(errDown)
 		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(16, 8*time.Hour)}))
 		began := time.Now()
 		for range 8 {
 			passUpTo(t, g, 2)
 			time.Sleep(31 * time.Minute)
 		}
-		s.err = nil
+		s.fail(nil)
 		passUpTo(t, g, 1)
 		for pair := range 8 {
 			time.Sleep(time.Until(began.Add(9*time.Hour + time.Duration(pair)*31*time.Minute)))
@@ -142,18 +141,18 @@ func TestDebtsLeaveAnEighthLate(t *testing.T) {
 	})
 }
 
-// teller is a store that fails as err says where it is told of what was let through before.
+// teller is a store that fails as refuse says where it is told of what was let through before.
 type teller struct {
 	*brokenStore
-	fails error
-	told  []store.Request
+	refuse atomic.Pointer[store.Error]
+	told   atomic.Int64 // times
 }
 
 func (s *teller) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if s.err == nil && requests[0].Ahead < 0 {
-		s.told = slices.Concat(s.told, requests)
-		if s.fails != nil {
-			return s.fails
+	if s.err() == nil && requests[0].Ahead < 0 {
+		s.told.Add(1)
+		if err := s.refuse.Load(); err != nil {
+			return err
 		}
 	}
 	return s.brokenStore.Take(ctx, requests, detail, out)
@@ -164,26 +163,28 @@ func (s *teller) Take(ctx context.Context, requests []store.Request, detail bool
 func TestDebtsThatCannotBeSettled(t *testing.T) {
 	for _, test := range []struct {
 		class store.Class
-		after int // calls that pass once the store is back
-		told  int // times
+		after int   // calls that pass once the store is back
+		told  int64 // times
 	}{
 		{store.Unavailable, 12 - 5 - 1, 2},
 		{store.Indeterminate, 12 - 5 - 1, 2}, // which may have been charged, and is not here
 	} {
 		t.Run(test.class.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &teller{brokenStore: &brokenStore{memstore.New(), errDown}}
+				s := &teller{brokenStore: brokenBy(errDown)}
 				g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
 				passUpTo(t, g, 5)
 				time.Sleep(700 * time.Millisecond)
-				s.err, s.fails = nil, &store.Error{Class: test.class, Err: errors.New("not now")}
-				if d, _, err := g.Decide(alice()); err != nil || !d.Allowed || d.Limits[0].Source != ratelimit.SourceLocal || !errors.Is(d.Degraded, s.fails) {
+				refusal := &store.Error{Class: test.class, Err: errors.New("not now")}
+				s.refuse.Store(refusal)
+				s.fail(nil)
+				if d, _, err := g.Decide(alice()); err != nil || !d.Allowed || d.Limits[0].Source != ratelimit.SourceLocal || !errors.Is(d.Degraded, refusal) {
 					t.Errorf("Decide = %+v, %v, want it decided by the process alone", d, err)
 				}
-				s.fails = nil
+				s.refuse.Store(nil)
 				time.Sleep(100 * time.Millisecond)
-				if n := passUpTo(t, g, 20); n != test.after || len(s.told) != test.told {
-					t.Errorf("%d calls passed once the store was back, which was told %d times, want %d and %d", n, len(s.told), test.after, test.told)
+				if n := passUpTo(t, g, 20); n != test.after || s.told.Load() != test.told {
+					t.Errorf("%d calls passed once the store was back, which was told %d times, want %d and %d", n, s.told.Load(), test.after, test.told)
 				}
 			})
 		})
@@ -197,7 +198,7 @@ type hesitant struct {
 }
 
 func (s *hesitant) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if s.err == nil && requests[0].Ahead < 0 {
+	if s.err() == nil && requests[0].Ahead < 0 {
 		<-s.wait
 	}
 	return s.brokenStore.Take(ctx, requests, detail, out)
@@ -209,11 +210,11 @@ func (*hesitant) Budget() time.Duration { return 3 * time.Second }
 // longer is told of what was let through meanwhile beside the calls that it decides.
 func TestCallsThatSettleEndInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &hesitant{&brokenStore{memstore.New(), errDown}, make(chan struct{})}
+		s := &hesitant{brokenBy(errDown), make(chan struct{})}
 		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
 		passUpTo(t, g, 5)
 		time.Sleep(700 * time.Millisecond)
-		s.err = nil
+		s.fail(nil)
 		began := time.Now()
 		d, _, err := g.Decide(alice())
 		if err != nil || d.Limits[0].Source != ratelimit.SourceLocal || time.Since(began) != 1500*time.Millisecond {
@@ -261,12 +262,13 @@ func TestLongOutage(t *testing.T) {
 		l.Kind, l.Rules = rules.User, per(60, 10*time.Second)
 		t.Run(l.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &brokenStore{memstore.New(), nil}
+				s := brokenBy(nil)
 				guards := fleetOf(t, s, 3, l)
-				for _, s.err = range []error{nil, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, nil, nil} {
+				for _, err := range []error{nil, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, errDown, nil, nil} {
+					s.fail(err)
 					for i := range 24 {
 						if _, err := guards[i%3].Take(alice()); err != nil {
-							t.Fatalf("a call is denied, with the store's error %v: %v", s.err, err)
+							t.Fatalf("a call is denied, with the store's error %v: %v", s.err(), err)
 						}
 						time.Sleep(10 * time.Second / 24)
 					}
@@ -281,7 +283,7 @@ func TestOwedOfHeavyCalls(t *testing.T) {
 	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingWindow, rules.FixedWindow, rules.TokenBucket, rules.GCRA} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &brokenStore{memstore.New(), errDown}
+				s := brokenBy(errDown)
 				g := fleetOf(t, s, 3, rules.Limit{Kind: rules.User, Algorithm: algorithm, Cost: "n", Rules: per(12, time.Hour)})[0]
 				if _, err := g.Take(alice(), costing(10)); err != nil {
 					t.Fatal(err)
@@ -289,7 +291,7 @@ func TestOwedOfHeavyCalls(t *testing.T) {
 				if _, err := g.Take(alice(), costing(1)); !errors.Is(err, ratelimit.ErrExceeded) {
 					t.Fatalf("another call beside one of more than the share = %v, want it denied", err)
 				}
-				s.err = nil
+				s.fail(nil)
 				for i, want := range []error{nil, nil, ratelimit.ErrExceeded} {
 					if _, err := g.Take(alice(), costing(1)); !errors.Is(err, want) {
 						t.Errorf("call %d once the store is back = %v, want %v", i, err, want)
@@ -360,7 +362,8 @@ func TestLossyStoreIsAsked(t *testing.T) {
 // answers, they wait, so that no more pass than there is room for.
 func TestOneCallWaitsForASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &silentStore{Store: memstore.New(), silent: true}
+		s := &silentStore{Store: memstore.New()}
+		s.silent.Store(true)
 		g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
 		passUpTo(t, g, 1)
 		crowd := func() (passed int64, waited int64) {
@@ -387,7 +390,7 @@ func TestOneCallWaitsForASilentStore(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		passUpTo(t, g, 5)
-		s.silent = false
+		s.silent.Store(false)
 		if passed, _ := crowd(); passed != 7 {
 			t.Errorf("%d calls passed once the store answered, want the 7 that are left", passed)
 		}
@@ -398,11 +401,11 @@ func TestOneCallWaitsForASilentStore(t *testing.T) {
 // silentStore answers nobody within its budget while it is silent, and takes a millisecond else.
 type silentStore struct {
 	store.Store
-	silent bool
+	silent atomic.Bool
 }
 
 func (s *silentStore) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if s.silent {
+	if s.silent.Load() {
 		time.Sleep(100 * time.Millisecond)
 		return &store.Error{Class: store.Indeterminate, Err: errors.New("no answer")}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,11 +30,11 @@ const (
 // faulty is one instance's way to the store that all share.
 type faulty struct {
 	store.Store
-	fault fault
+	fault atomic.Int64
 }
 
 func (s *faulty) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	switch s.fault {
+	switch fault(s.fault.Load()) {
 	case unavailable:
 		return &store.Error{Class: store.Unavailable, Err: errors.New("away")}
 	case unanswered:
@@ -185,7 +186,7 @@ func grantOnce(of *rules.Limit, most func([]passed, rules.Rule) int64, instances
 		time.Sleep(s.sleep)
 		for i, has := range s.of {
 			if has {
-				stores[i].fault = s.fault
+				stores[i].fault.Store(int64(s.fault))
 			}
 		}
 		for range s.calls {
@@ -204,7 +205,7 @@ func grantOnce(of *rules.Limit, most func([]passed, rules.Rule) int64, instances
 		}
 	}
 	for _, s := range stores {
-		s.fault = fine
+		s.fault.Store(int64(fine))
 	}
 	time.Sleep(21 * time.Second)
 	for range 6 {

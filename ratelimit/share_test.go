@@ -11,20 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rlgen/rlgen/ratelimit"
-	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
 
 // register is a store that several limiters share, which counts them as Redis does.
 type register struct {
-	brokenStore
+	*brokenStore
 	attended map[string]time.Time
 }
 
 func (r *register) Attend(_ context.Context, _, member string) (int, error) {
-	if r.err != nil {
-		return 0, r.err
+	if err := r.err(); err != nil {
+		return 0, err
 	}
 	now := time.Now()
 	r.attended[member] = now
@@ -36,7 +35,7 @@ func (r *register) Attend(_ context.Context, _, member string) (int, error) {
 // their store is gone. It returns how many calls of an id each lets through then, and by how many each says that it divides.
 func outage(t *testing.T, idle, busy int, opts ...ratelimit.Option) (passed, shares []int) {
 	t.Helper()
-	r := &register{brokenStore{memstore.New(), nil}, map[string]time.Time{}}
+	r := &register{brokenBy(nil), map[string]time.Time{}}
 	var guards []*ratelimit.Guard
 	start := func() *ratelimit.Guard {
 		g := limiter(t, r, append(opts, silent)...).Guard(create(rules.Limit{Kind: rules.User, Rules: per(12, time.Hour)}))
@@ -64,7 +63,7 @@ func outage(t *testing.T, idle, busy int, opts ...ratelimit.Option) (passed, sha
 		}
 		time.Sleep(6 * time.Second)
 	}
-	r.err = errDown
+	r.fail(errDown)
 	for _, g := range guards {
 		n := 0
 		for call(g, "new").Allowed {

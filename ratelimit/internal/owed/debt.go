@@ -15,6 +15,7 @@ type debt struct {
 	back   store.Request // what the local store then forgets
 	rule   int           // of the request's; -1 for all that see it
 	age    time.Duration // how long ago they were let through
+	told   bool          // the store knows of them
 }
 
 // debts returns what an account owes now, the latest first.
@@ -62,7 +63,7 @@ func (l *Ledger) logged(a *account) []debt {
 	}
 	var all []debt
 	last := len(own.Rules) - 1
-	age, before := own.Rules[last].Window-out.Rules[last].ResetAfter, int64(0) // of the newest
+	age, before := max(0, own.Rules[last].Window-out.Rules[last].ResetAfter), int64(0) // of the newest
 	for i, band := range own.Rules {
 		used := band.Count - out.Rules[i].Remaining
 		if used > before {

@@ -18,8 +18,12 @@ const (
 
 	// defaultBudget is how long a call lasts of a store that does not say so.
 	defaultBudget = 100 * time.Millisecond
-	// calm is how long a store counts as slow that took longer to be told than a call can wait, and how long after a round that failed the next one begins.
+	// overtime is how much longer than its budget a store may take to answer what it is told, which no call waits for.
+	overtime = time.Second
+	// calm is how long a store counts as slow that took longer to be told than a call can wait. Calls would wait for it in vain, again and again, where it fails now and then:
+	// they do so only where it fails as often as down says, without an answer in between.
 	calm = time.Second
+	down = 3
 )
 
 // ErrUntold is the cause of a call that the store is not asked for, since it could not be told in time of what was let through before.
@@ -46,6 +50,7 @@ type Ledger struct {
 
 	open  atomic.Int64 // accounts
 	heard atomic.Bool  // the store has answered since it could not decide
+	fails atomic.Int64 // calls that it could not decide since it answered
 	due   atomic.Int64 // when a call may begin a round, ns of clock
 	round atomic.Bool  // one is under way
 
@@ -57,6 +62,7 @@ type Ledger struct {
 type account struct {
 	whole, part store.Request // what the store was asked, and the local store, when something was let through last
 	excess      int64         // what calls have cost beyond what the local store has charged
+	charged     int64         // by the local store, of all calls
 	latest      time.Duration // when that was last
 
 	waits    bool        // the store could not decide since it was told: it is told before it decides the next call
@@ -96,6 +102,11 @@ func (l *Ledger) Alone(since uint64, decide func()) bool {
 	return true
 }
 
+// within is the context of what the store is told.
+func (l *Ledger) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 2*l.patience+overtime)
+}
+
 // Late says whether a call that has begun has no time left to wait until the store is told.
 func (l *Ledger) Late(began time.Time) bool { return time.Since(began) >= l.patience }
 
@@ -111,6 +122,7 @@ func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	now, untold := l.clock(), errors.Is(err, ErrUntold)
 	if !untold {
 		l.heard.Store(false)
+		l.fails.Add(1)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +140,14 @@ func (l *Ledger) Owe(whole, part *store.Request, err error) {
 	}
 	a.whole, a.part, a.latest = *whole, *part, now
 	a.excess += whole.Cost - part.Cost
-	a.waits = a.waits || !untold && now-l.slow >= calm // for a slow store calls would wait in vain, again and again
+	a.charged += part.Cost
+	a.waits = a.waits || !untold && (now-l.slow >= calm || l.fails.Load() >= down)
+}
+
+// answered takes note that the store answers.
+func (l *Ledger) answered() {
+	l.heard.Store(true)
+	l.fails.Store(0)
 }
 
 // evict makes room for an account where one of a few owes nothing any more, and says whether there is.
@@ -196,24 +215,23 @@ func (l *Ledger) begin(key string, waits bool) (s *settlement, begun bool) {
 	}
 	if a.settling == nil {
 		a.settling, begun = &settlement{done: make(chan struct{})}, true
-		go l.settle(key, a, *a)
+		go l.settle(key, a)
 	}
 	return a.settling, begun
 }
 
-// settle tells the store of the account of key, as it was. What is let through meanwhile by calls that could not wait so long is told later, or else a slow store
+// settle tells the store of the account of key, as it is now. What is let through meanwhile by calls that could not wait so long is told later, or else a slow store
 // would never be asked again.
-func (l *Ledger) settle(key string, a *account, as account) {
+func (l *Ledger) settle(key string, a *account) {
 	began := time.Now()
-	told, err := l.tell(&as)
+	as, all := l.state(a)
+	err := l.tell(&as, all)
 	quick := time.Since(began) < l.patience
 	l.alone.Lock()
 	defer l.alone.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range told {
-		l.settled(&as, &told[i])
-	}
+	l.settled(&as, all, a.charged-as.charged)
 	if err == nil {
 		l.returns.Add(1)
 		a.excess -= as.excess
@@ -228,4 +246,30 @@ func (l *Ledger) settle(key string, a *account, as account) {
 	a.settling = nil
 	as.settling.err = err
 	close(as.settling.done)
+}
+
+// state returns a copy of an account, and what it owes, at an instant at which nobody decides alone.
+func (l *Ledger) state(a *account) (account, []debt) {
+	l.alone.Lock()
+	defer l.alone.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *a, l.debts(a)
+}
+
+// Finish tells the store of what is owed under the keys of requests, which somebody is about to set right, or waits until somebody else has: what is told later would be beside that.
+// It returns once it is told, or cannot be.
+func (l *Ledger) Finish(ctx context.Context, requests []store.Request) {
+	for i := range requests {
+		for s, _ := l.begin(requests[i].Key, false); s != nil; s, _ = l.begin(requests[i].Key, false) {
+			select {
+			case <-s.done:
+			case <-ctx.Done():
+				return
+			}
+			if s.err != nil {
+				break
+			}
+		}
+	}
 }
