@@ -78,7 +78,7 @@
 //
 // When the store is back, it is told: before it decides the next call under a key, it is charged what this process has let through of it alone, as far as that still counts, and
 // whether it has room or not; a call waits for that half of what it may last, and is decided alone once more where that is not enough. What no call asks for is told within seconds. Of a
-// telling whose answer is lost the store hears again: it may count more than was let through, never less.
+// telling whose answer is lost the store hears again: it may count more than was let through then.
 //
 // So one process lets the count through in any window, before, meanwhile and afterwards, and n of them no more than the count and n-1 shares, however often
 // the store fails and is back, where the count is no less than n and no call costs more than a share. It is the count itself for an id whose calls are spread evenly over the

@@ -65,7 +65,7 @@ func WithMode(m rules.Mode) Option {
 }
 
 // WithLocal makes s decide where the store cannot and a limit says onfail=local. The default is a store in this process's
-// memory.
+// memory. What a [memstore.Store] lets through the limiter's store is told once it decides again; it is then for this limiter alone. Of other stores it is not told.
 func WithLocal(s store.Store) Option {
 	return optionFunc(func(l *Limiter) { l.local, l.localGiven = s, true })
 }
