@@ -122,6 +122,7 @@ func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
 }
 
 func (c *Call) send(ctx context.Context) ([]int64, error) {
+	c.told = false
 	begun := time.Now()
 	sent := begun
 	for wait := firstWait; ; sent = time.Now() {
