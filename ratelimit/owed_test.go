@@ -647,3 +647,58 @@ func (s *laconic) Take(_ context.Context, requests []store.Request, _ bool, out 
 	*out = store.Outcome{Allowed: requests[0].Cost == 0}
 	return s.err()
 }
+
+// TestBansOutlastTellings holds that who is banned by this process alone still is when the store has been told, and is away again.
+func TestBansOutlastTellings(t *testing.T) {
+	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingWindow, rules.GCRA} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScripted()
+				g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Algorithm: algorithm, Rules: per(5, time.Minute), Ban: 10 * time.Hour, After: 3}))
+				passUpTo(t, g, 5)
+				for range 3 {
+					passUpTo(t, g, 1)
+				}
+				s.fail(nil)
+				time.Sleep(3 * time.Second)
+				s.fail(errDown)
+				time.Sleep(2 * time.Minute)
+				if n := passUpTo(t, g, 1); n != 0 {
+					t.Error("a call passes, want it banned")
+				}
+			})
+		})
+	}
+}
+
+// TestGivenBackWhileItIsTold holds that what is let through and given back alone while the store is being told of what was before counts no more.
+func TestGivenBackWhileItIsTold(t *testing.T) {
+	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingWindow, rules.FixedWindow, rules.GCRA} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScripted()
+				g := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Algorithm: algorithm, Rules: per(12, time.Hour)}))
+				passUpTo(t, g, 4)
+				s.returns(func(context.Context, *store.Request) error {
+					time.Sleep(200 * time.Millisecond)
+					return nil
+				})
+				passUpTo(t, g, 1) // which cannot wait so long
+				for range 2 {
+					permit, err := g.Take(alice())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := permit.GiveBack(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.returns(func(context.Context, *store.Request) error { return nil })
+				time.Sleep(5 * time.Second)
+				if n := passUpTo(t, g, 20); n != 7 {
+					t.Errorf("%d calls pass, want 7 of 12, where 5 have and 2 were given back", n)
+				}
+			})
+		})
+	}
+}

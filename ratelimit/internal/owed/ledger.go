@@ -232,9 +232,11 @@ func (l *Ledger) settle(key string, a *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settled(&as, all, a.charged-as.charged)
+	if err == nil || a.whole.Algorithm.Logs() && all[0].told { // the newest, which has the excess
+		a.excess -= as.excess
+	}
 	if err == nil {
 		l.returns.Add(1)
-		a.excess -= as.excess
 		if a.waits = quick; !quick {
 			l.slow = l.clock()
 		}
@@ -258,16 +260,20 @@ func (l *Ledger) state(a *account) (account, []debt) {
 }
 
 // Finish tells the store of what is owed under the keys of requests, which somebody is about to set right, or waits until somebody else has: what is told later would be beside that.
-// It returns once it is told, or cannot be.
+// It returns once all is told that was owed before, or cannot be.
 func (l *Ledger) Finish(ctx context.Context, requests []store.Request) {
 	for i := range requests {
-		for s, _ := l.begin(requests[i].Key, false); s != nil; s, _ = l.begin(requests[i].Key, false) {
+		for range 2 { // one that is under way, and its own
+			s, mine := l.begin(requests[i].Key, false)
+			if s == nil {
+				break
+			}
 			select {
 			case <-s.done:
 			case <-ctx.Done():
 				return
 			}
-			if s.err != nil {
+			if mine || s.err != nil {
 				break
 			}
 		}

@@ -92,22 +92,31 @@ func (l *Ledger) settled(a *account, all []debt, fresh int64) {
 	}
 }
 
-// rewrite leaves in the local store, of a log, what was not told: as of when it was let through, or a little later.
+// rewrite leaves in the local store, of a log, what was not told: as of when it was let through, or a little later. Of fresh permits some may have been given back. Bans stay.
 func (l *Ledger) rewrite(all []debt, fresh int64) {
 	ctx := context.Background()
 	rest := all[0].back
-	_ = l.local.Reset(ctx, []store.Request{rest})
+	rest.Cost = 0
+	var out store.Outcome
+	if l.local.Peek(ctx, []store.Request{rest}, &out) != nil {
+		return
+	}
+	used := rest.Rules[0].Count - out.Rules[0].Remaining
+	if rest.Cost = used; used > 0 {
+		_ = l.local.Grant(ctx, []store.Request{rest}) // its rule is wide enough
+	}
 	put := func(cost int64, age time.Duration) {
 		if rest.Cost, rest.Ahead = cost, -age; cost > 0 {
-			_, _ = store.Take(ctx, l.local, []store.Request{rest}, false) // whose rule allows all
+			_, _ = store.Take(ctx, l.local, []store.Request{rest}, false) // which allows all
 		}
 	}
 	for i := len(all) - 1; i >= 0; i-- {
+		used -= all[i].back.Cost
 		if !all[i].told {
 			put(all[i].back.Cost, all[i].age)
 		}
 	}
-	put(fresh, 0)
+	put(min(fresh, used), 0)
 }
 
 const (
