@@ -118,7 +118,7 @@ func (q *queue) begin(ctx context.Context) (done bool, err error) {
 	switch {
 	case failing(q.failed):
 		return true, q.failed
-	case !q.end.IsZero() && !time.Now().Before(q.end):
+	case q.over():
 		return true, busy(q.answer, q.failed)
 	}
 	return false, nil

@@ -34,7 +34,7 @@ var ErrUntold = errors.New("the store has not been told yet of what was let thro
 //
 // What the store is told with an answer that is lost it is told again: it may then count more than was let through, never less.
 //
-// An account takes about 500 bytes. A Ledger is safe for concurrent use; [NewLedger] makes one.
+// An account takes about 400 bytes. A Ledger is safe for concurrent use; [NewLedger] makes one.
 type Ledger struct {
 	at       store.Store // that is told
 	local    store.Store
@@ -232,7 +232,7 @@ func (l *Ledger) settle(key string, a *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settled(&as, all, a.charged-as.charged)
-	if err == nil || a.whole.Algorithm.Logs() && all[0].told { // the newest, which has the excess
+	if err == nil || as.whole.Algorithm.Logs() && all[0].told { // the newest, which has the excess
 		a.excess -= as.excess
 	}
 	if err == nil {
