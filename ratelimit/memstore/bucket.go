@@ -100,6 +100,11 @@ func (b *bucket) find(window int64) *debt {
 	if b.first.window == window {
 		return &b.first
 	}
+	return b.other(window)
+}
+
+// other returns the debt of a window that is not the first one's, nil if there is none.
+func (b *bucket) other(window int64) *debt {
 	more := b.more()
 	for i := range more {
 		if more[i].window == window {
@@ -118,14 +123,6 @@ func (b *bucket) of(now int64, rule rules.Rule) debt {
 		return d
 	}
 	return debt{window: window, full: now, fraction: fraction{count: rule.Count}}
-}
-
-// missing is when the bucket of a rule is full, and its early units.
-func (b *bucket) missing(now int64, rule rules.Rule) (full, early int64) {
-	if d := b.find(rule.Window.Microseconds()); d != nil && d.full > now {
-		return d.full, d.of(rule.Count).early
-	}
-	return now, 0
 }
 
 // open returns the debt of a rule, with nothing missing if it had none at now, to be changed.
@@ -158,14 +155,16 @@ func (b *bucket) add() *debt {
 }
 
 func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter, delay time.Duration) {
-	burst := req.Capacity(rule)
+	burst, window := req.Capacity(rule), rule.Window.Microseconds()
 	switch cost := req.Cost; {
 	case cost == 0:
 	case cost > burst:
 		retryAfter = store.Never
 	default:
-		full, early := b.missing(now, rule)
-		retryAfter = micros(max(0, full-now-((burst-cost)*rule.Window.Microseconds()+early)/rule.Count))
+		if d := b.find(window); d != nil && d.full > now {
+			room := (burst-cost)*window + d.of(rule.Count).early
+			retryAfter = micros(max(0, d.full-now-quotient(room, rule.Count)))
+		}
 	}
 	return retryAfter, delay
 }

@@ -18,9 +18,18 @@ func (f fraction) of(count int64) fraction {
 // move returns how many steps later it is over with more units, or fewer below 0, and what is left of the last step.
 func (f fraction) move(units int64) (steps int64, left fraction) {
 	units -= f.early
-	steps = units / f.count
-	if units%f.count > 0 {
+	steps = quotient(units, f.count)
+	if units > steps*f.count {
 		steps++
 	}
 	return steps, fraction{early: steps*f.count - units, count: f.count}
+}
+
+// quotient is n/d, without what is left, for d above 0. Below 2^53, where most numbers are, floats divide as exactly and in half the time: n/d is 1/d or more below
+// the next whole number, and is rounded up by less.
+func quotient(n, d int64) int64 {
+	if -mostUnits < n && n < mostUnits {
+		return int64(float64(n) / float64(d))
+	}
+	return n / d
 }
