@@ -30,6 +30,7 @@ func home(tag uint32) uint32 { return tag >> 1 }
 
 const (
 	fewestSlots = 8
+	keptSlots   = 64 // of a table that has had so many: few keys that come and go are no reason to make it anew
 	mostSpares  = 16 // bounds the memory of what is used no more
 )
 
@@ -118,7 +119,7 @@ func (t *table[T, C]) sweep(now int64, n int) {
 			t.hand++
 		}
 	}
-	if len(t.tags) > fewestSlots && 8*t.used < len(t.tags) {
+	if len(t.tags) > keptSlots && 8*t.used < len(t.tags) {
 		t.resize(len(t.tags) / 2)
 	}
 }

@@ -77,8 +77,8 @@ func TestTableShrinks(t *testing.T) {
 	for range keys {
 		table.sweep(99, 1)
 	}
-	if table.used != 0 || len(table.tags) != fewestSlots {
-		t.Errorf("%d keys are left in %d slots when all have expired, want none in %d", table.used, len(table.tags), fewestSlots)
+	if table.used != 0 || len(table.tags) != keptSlots {
+		t.Errorf("%d keys are left in %d slots when all have expired, want none in %d", table.used, len(table.tags), keptSlots)
 	}
 }
 
