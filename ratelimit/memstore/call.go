@@ -1,6 +1,11 @@
 package memstore
 
-import "github.com/rlgen/rlgen/ratelimit/store"
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/rlgen/rlgen/ratelimit/store"
+)
 
 // few is how many limits a call may have before it needs memory of its own.
 const few = 4
@@ -19,6 +24,14 @@ type place struct {
 	counts  counts // of the key; nil where there are none
 	expires *int64 // when nothing of counts counts any more, µs
 	live    bool   // something of counts counts now
+}
+
+// locate makes p the place of a request, whose key nobody has looked for yet.
+func (p *place) locate(s *Store, req *store.Request) {
+	p.req, p.steps = req, stepsOf(req)
+	p.hash = maphash.String(s.seed, req.Key)
+	p.index = int(p.hash % shardCount)
+	p.shard = &s.shards[p.index]
 }
 
 // lock locks the shards of all places, each once and in ascending order, so that two calls never wait for each other.
@@ -112,25 +125,47 @@ func (p *place) held() counts {
 // sweep drops a few keys that have expired, now and then.
 func (c call) sweep(now int64) {
 	for i := range c {
-		if p := &c[i]; p.req.Cost > 0 && p.shard.names%looksNew == 0 {
-			p.shard.sweep(now, 1)
+		if p := &c[i]; p.req.Cost > 0 {
+			p.sweep(now)
 		}
 	}
 }
 
-// ask asks every rule.
+func (p *place) sweep(now int64) {
+	if p.shard.names%looksNew == 0 {
+		p.shard.sweep(now, 1)
+	}
+}
+
+// ask asks every rule of every request.
 func (c call) ask(now int64, out *store.Outcome) {
-	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, out.Rules[:0]
+	n := 0
 	for i := range c {
-		req, counts := c[i].req, c[i].held()
-		for j := range req.Rules {
-			retryAfter, delay := counts.ask(now, req, req.Rules[j])
-			if retryAfter != 0 {
-				out.Allowed = false
-			}
-			out.Rules = append(out.Rules, store.RuleOutcome{RetryAfter: retryAfter, Delay: delay})
+		n += len(c[i].req.Rules)
+	}
+	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, slices.Grow(out.Rules[:0], n)[:n]
+	answers := out.Rules
+	for i := range c {
+		if !c[i].ask(now, answers) {
+			out.Allowed = false
+		}
+		answers = answers[len(c[i].req.Rules):]
+	}
+}
+
+// ask writes down what every rule of the request answers, and returns whether all allow it.
+func (p *place) ask(now int64, answers []store.RuleOutcome) (allowed bool) {
+	allowed = true
+	counts, req := p.held(), p.req
+	for i := range req.Rules {
+		answer := &answers[i]
+		*answer = store.RuleOutcome{}
+		answer.RetryAfter, answer.Delay = counts.ask(now, req, req.Rules[i])
+		if answer.RetryAfter != 0 {
+			allowed = false
 		}
 	}
+	return allowed
 }
 
 // undelay takes back what queues have said to a call that another limit denies.
@@ -158,16 +193,23 @@ func (c call) charge(now int64, most int, out *store.Outcome) (opened bool) {
 		if opened {
 			p.find(now)
 		}
-		if !p.live {
-			p.open(now, most)
+		if p.admit(now, most, r, i) {
 			opened = true
-		}
-		if note := p.charge(now, r.ID); p.dated() {
-			r.Charges[i].At, r.Charges[i].Note = now, note
 		}
 	}
 	if opened && len(c) > 1 {
 		c.find(now)
+	}
+	return opened
+}
+
+// admit charges the request, which is number i of its call, and writes down how in the receipt. It returns whether the key had to be opened.
+func (p *place) admit(now int64, most int, r *store.Receipt, i int) (opened bool) {
+	if opened = !p.live; opened {
+		p.open(now, most)
+	}
+	if note := p.charge(now, r.ID); p.dated() {
+		r.Charges[i].At, r.Charges[i].Note = now, note
 	}
 	return opened
 }

@@ -1,7 +1,7 @@
 package memstore
 
 import (
-	"hash/maphash"
+	"slices"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
@@ -13,28 +13,23 @@ func one(requests []store.Request, detail bool) bool {
 
 // takeOne decides as call.decide does. Most calls are such, for which what several places need takes longer than to decide.
 func (s *Store) takeOne(requests []store.Request, out *store.Outcome) error {
+	var p place
 	req := &requests[0]
-	hash := maphash.String(s.seed, req.Key)
-	index := int(hash % shardCount)
-	p := place{req: req, hash: hash, shard: &s.shards[index], index: index, steps: stepsOf(req)}
-	if err := (call{p}).validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+	p.locate(s, req)
+	if p.steps == nil {
+		return misconfigured(unknown(requests, 0))
+	}
+	if err := store.Validate(requests); err != nil {
+		return misconfigured(err)
 	}
 	p.shard.mu.Lock()
-	now := s.now()
+	now := s.clock.now()
 	p.find(now)
-	counts := p.held()
-	out.Allowed, out.Cached, out.Ahead, out.Rules = true, false, 0, out.Rules[:0]
-	for i := range req.Rules {
-		retryAfter, _ := counts.ask(now, req, req.Rules[i])
-		if retryAfter != 0 {
-			out.Allowed = false
-		}
-		out.Rules = append(out.Rules, store.RuleOutcome{RetryAfter: retryAfter})
-	}
+	out.Rules = slices.Grow(out.Rules[:0], len(req.Rules))[:len(req.Rules)]
+	out.Allowed, out.Cached, out.Ahead = p.ask(now, out.Rules), false, 0
 	out.Receipt = store.Receipt{Charges: out.Receipt.Charges[:0]}
 	if out.Allowed {
-		out.Receipt.Requests, out.Receipt.ID = requests, p.shard.name(index)
+		out.Receipt.Requests, out.Receipt.ID = requests, p.shard.name(p.index)
 		p.chargeOne(now, s.most, &out.Receipt)
 	}
 	p.shard.mu.Unlock()
@@ -46,15 +41,10 @@ func (p *place) chargeOne(now int64, most int, r *store.Receipt) {
 	if p.req.Cost == 0 {
 		return
 	}
-	opened := !p.live
-	if opened {
-		p.open(now, most)
-	}
-	if note := p.charge(now, r.ID); p.dated() {
+	if p.dated() {
 		r.Charges = charges(r.Charges, 1)
-		r.Charges[0].At, r.Charges[0].Note = now, note
 	}
-	if !opened && p.shard.names%looksNew == 0 {
-		p.shard.sweep(now, 1)
+	if opened := p.admit(now, most, r, 0); !opened {
+		p.sweep(now)
 	}
 }

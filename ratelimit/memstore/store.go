@@ -13,8 +13,8 @@ import (
 // Store is a [store.Store] inside the process. It is safe for concurrent use, starts no goroutine and needs no
 // closing. The zero Store is not valid; [New] makes one.
 type Store struct {
-	now    func() int64 // µs
-	most   int          // keys of one shard
+	clock  clock
+	most   int // keys of one shard
 	seed   maphash.Seed
 	shards [shardCount]shard
 }
@@ -29,7 +29,7 @@ func (f optionFunc) apply(s *Store) { f(s) }
 // WithClock makes the store read the time from clock, which may be called concurrently. The default is the
 // process's monotonic clock, which no change of the system's time disturbs.
 func WithClock(clock func() time.Time) Option {
-	return optionFunc(func(s *Store) { s.now = func() int64 { return clock().UnixMicro() } })
+	return optionFunc(func(s *Store) { s.clock.read = clock })
 }
 
 // DefaultMaxKeys is how many keys a store holds at most unless [WithMaxKeys] says otherwise.
@@ -44,18 +44,11 @@ func WithMaxKeys(n int) Option {
 
 // New returns an empty store.
 func New(opts ...Option) *Store {
-	s := &Store{now: monotonic(), most: DefaultMaxKeys / shardCount, seed: maphash.MakeSeed()}
+	s := &Store{clock: monotonic(), most: DefaultMaxKeys / shardCount, seed: maphash.MakeSeed()}
 	for _, o := range opts {
 		o.apply(s)
 	}
 	return s
-}
-
-// monotonic returns a clock that starts at the system's time and moves with the process's monotonic clock.
-func monotonic() func() int64 {
-	start := time.Now()
-	began := start.UnixMicro()
-	return func() int64 { return began + time.Since(start).Microseconds() }
 }
 
 // Take decides one call. It never waits, and fails only if ctx is done or a request is not valid. Where out has been an answer before
@@ -70,10 +63,10 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	c.lock()
-	c.decide(s.now(), detail, s.most, out)
+	c.decide(s.clock.now(), detail, s.most, out)
 	c.unlock()
 	if out.Allowed {
 		out.Receipt.Requests = requests
@@ -86,7 +79,7 @@ func (s *Store) GiveBack(_ context.Context, receipt store.Receipt) error {
 	var room [few]place
 	c := s.call(receipt.Requests, room[:0])
 	c.lock()
-	c.giveBack(s.now(), receipt)
+	c.giveBack(s.clock.now(), receipt)
 	c.unlock()
 	return nil
 }
@@ -99,7 +92,7 @@ func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	c.lock()
 	c.reset()
@@ -113,15 +106,15 @@ func (s *Store) Grant(ctx context.Context, requests []store.Request) error {
 		return err
 	}
 	if err := store.ValidateGrant(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	c.lock()
-	c.grant(s.now())
+	c.grant(s.clock.now())
 	c.unlock()
 	return nil
 }
@@ -134,10 +127,10 @@ func (s *Store) Peek(ctx context.Context, requests []store.Request, out *store.O
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	c.lock()
-	c.peek(s.now(), out)
+	c.peek(s.clock.now(), out)
 	c.unlock()
 	return nil
 }
@@ -148,13 +141,13 @@ func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Durati
 		return err
 	}
 	if err := store.ValidateBan(requests, d); err != nil {
-		return &store.Error{Class: store.Misconfigured, Err: err}
+		return misconfigured(err)
 	}
 	var room [few]place
 	c := s.call(requests, room[:0])
 	c.lock()
 	defer c.unlock()
-	now := s.now()
+	now := s.clock.now()
 	for i := range c {
 		if key := c[i].req.Key; d > 0 {
 			c[i].shard.open(now, key, s.most).close(now, d)
@@ -168,21 +161,24 @@ func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Durati
 func (c call) validate(requests []store.Request) error {
 	for i := range c {
 		if c[i].steps == nil {
-			return fmt.Errorf("limit %d of the call: algorithm %v, want one that the store has", i+1, requests[i].Algorithm)
+			return unknown(requests, i)
 		}
 	}
 	return store.Validate(requests)
 }
 
+// unknown says that the store does not have the algorithm of request i.
+func unknown(requests []store.Request, i int) error {
+	return fmt.Errorf("limit %d of the call: algorithm %v, want one that the store has", i+1, requests[i].Algorithm)
+}
+
+func misconfigured(err error) error { return &store.Error{Class: store.Misconfigured, Err: err} }
+
 // call finds the places of the requests' keys, and keeps them in room if they fit.
 func (s *Store) call(requests []store.Request, room call) call {
 	c := slices.Grow(room, len(requests))[:len(requests)]
 	for i := range requests {
-		p := &c[i]
-		p.req = &requests[i]
-		p.hash = maphash.String(s.seed, p.req.Key)
-		p.index = int(p.hash % shardCount)
-		p.shard, p.steps = &s.shards[p.index], stepsOf(p.req)
+		c[i].locate(s, &requests[i])
 	}
 	return c
 }

@@ -18,6 +18,9 @@ const MaxAhead = 10 * time.Second
 // Validate reports what makes the requests of one call undecidable for any store: a negative cost, no rules, a count or a window
 // out of range, equal keys. The text names no key, for keys hold ids.
 func Validate(requests []Request) error {
+	if len(requests) == 1 && requests[0].plain() {
+		return nil // most calls
+	}
 	for i := range requests {
 		req := &requests[i]
 		if !req.plain() {
