@@ -65,3 +65,13 @@ func TestSpares(t *testing.T) {
 		}
 	}
 }
+
+// Of an empty log little memory is kept: who comes next may never need more.
+func TestLongLogsLeaveLittle(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 3: 3, mostKept: mostKept, mostKept + 1: 0, 10_000: 0} {
+		log := slidingLog{admissions: make([]logged, n)}
+		if log.reset(); cap(log.admissions) != want || len(log.admissions) != 0 {
+			t.Errorf("an empty log that had %d admissions has memory of %d, want %d", n, cap(log.admissions), want)
+		}
+	}
+}

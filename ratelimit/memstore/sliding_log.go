@@ -28,7 +28,15 @@ type logged struct {
 	id       uint64
 }
 
-func (l *slidingLog) reset() { l.admissions, l.gone = l.admissions[:0], 0 }
+// mostKept is of how many admissions an empty log keeps the memory. That of longer ones would stay with keys that never need it.
+const mostKept = 32
+
+func (l *slidingLog) reset() {
+	l.admissions, l.gone = l.admissions[:0], 0
+	if cap(l.admissions) > mostKept {
+		l.admissions = nil
+	}
+}
 
 func (l *slidingLog) fetch() int64 {
 	if last := len(l.admissions) - 1; last >= 0 {
