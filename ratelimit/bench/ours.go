@@ -45,7 +45,15 @@ func key(id int) string { return "rl:user=" + strconv.Itoa(id) + ":orders.Orders
 func redisTake(algorithm rules.Algorithm, rules []rules.Rule) open {
 	return func(l *lab) (call, error) {
 		s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
-		return take(context.Background(), s, asks(algorithm, rules)), err
+		return take(context.Background(), s, asks(algorithm, rules), false), err
+	}
+}
+
+// redisTold asks the Redis store what remains, too, as the peers are told whether they want to know it or not.
+func redisTold(algorithm rules.Algorithm, rules []rules.Rule) open {
+	return func(l *lab) (call, error) {
+		s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+		return take(context.Background(), s, asks(algorithm, rules), true), err
 	}
 }
 
@@ -54,15 +62,15 @@ func redisRequest(l *lab) (call, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.Cleanup(cancel)
 	s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
-	return take(ctx, s, asks(compactLog, twoRules)), err
+	return take(ctx, s, asks(compactLog, twoRules), false), err
 }
 
-func take(ctx context.Context, s store.Store, asks [][]store.Request) call {
+func take(ctx context.Context, s store.Store, asks [][]store.Request, detail bool) call {
 	outcomes := sync.Pool{New: func() any { return new(store.Outcome) }}
 	return func(id int) error {
 		out := outcomes.Get().(*store.Outcome)
 		defer outcomes.Put(out)
-		return s.Take(ctx, asks[id], false, out)
+		return s.Take(ctx, asks[id], detail, out)
 	}
 }
 
@@ -74,7 +82,7 @@ func deniedHotKey(l *lab) (call, error) {
 	}
 	hot := asks(compactLog, []rules.Rule{{Count: 1, Window: time.Hour}})[:1]
 	hot[0][0].Key += "@hot"
-	one := take(context.Background(), denycache.New(s, nil), hot)
+	one := take(context.Background(), denycache.New(s, nil), hot, false)
 	return func(int) error { return one(0) }, one(0)
 }
 
@@ -122,7 +130,7 @@ func bareEvalsha(l *lab) (call, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	if err := take(ctx, s, asks(compactLog, twoRules))(0); err != nil {
+	if err := take(ctx, s, asks(compactLog, twoRules), false)(0); err != nil {
 		return nil, err
 	}
 	client := l.client()

@@ -21,6 +21,11 @@ var table = []row{
 	{"allocations per Redis decision, one caller", "compact-log alone", "", allocsOf, 0, 2},
 	{"rlgen ./..., 100 packages, 1,000 methods / loading them", "rlgen", "loading", nanos, 1.5, 1.1},
 
+	{"two-rule sliding-log, 50 calls logged of each id / redis_rate two calls", "sliding-log filled", "redis_rate two calls", perSecond, 0, 0},
+	{"two-rule compact-log, 50 calls logged of each id / redis_rate two calls", "compact-log filled", "redis_rate two calls", perSecond, 0, 0},
+	{"two-rule compact-log, 50 calls logged of each id / rueidislimiter's script", "compact-log filled", "rueidislimiter's script", perSecond, 0, 0},
+	{"two-rule sliding-log, told what remains / redis_rate two calls", "sliding-log told", "redis_rate two calls", perSecond, 0, 0},
+	{"two-rule compact-log, told what remains / redis_rate two calls", "compact-log told", "redis_rate two calls", perSecond, 0, 0},
 	{"one-rule fixed-window / redis_rate one call", "fixed-window", "redis_rate", perSecond, 0, 0},
 	{"one-rule fixed-window / ulule/limiter", "fixed-window", "ulule", perSecond, 0, 0},
 	{"one-rule fixed-window / throttled", "fixed-window", "throttled", perSecond, 0, 0},
@@ -36,6 +41,10 @@ var table = []row{
 var contestants = map[string]contestant{
 	"sliding-log":         together(64, redisTake(slidingLog, twoRules)),
 	"compact-log":         together(64, redisTake(compactLog, twoRules)),
+	"sliding-log filled":  filled(slidingLog),
+	"compact-log filled":  filled(compactLog),
+	"sliding-log told":    together(64, redisTold(slidingLog, twoRules)),
+	"compact-log told":    together(64, redisTold(compactLog, twoRules)),
 	"fixed-window":        together(64, redisTake(fixedWindow, twoRules[1:])),
 	"compact-log alone":   in(ofReplies, redisTake(compactLog, twoRules)),
 	"compact-log request": in(ofReplies, redisRequest),
