@@ -98,8 +98,9 @@ const (
 	SourceLocal
 	// SourceOpen: nobody; the store could not decide and the limit's onfail is open.
 	SourceOpen
-	// SourceCache: this process, which remembers that the store has denied as much and would do so still. Where it remembers nothing of a limit,
-	// that limit says that it has room.
+	// SourceCache: this process, which remembers for a second at most that the store has denied as much and would do so still. No wait is longer than the store
+	// would say, and no more remains of a limit that denies one permit: nobody can charge it meanwhile, and what time has freed since may not be in it. Of a limit that
+	// can be charged meanwhile, as one that has room for the call or denies more than one permit, what remains is what did then, less what this process has charged since: others may have charged more.
 	SourceCache
 	// SourcePrefetch: this process, by permits that it had taken from the store ahead. What its rules say remains is what did then, less what this process has
 	// used of the permits since: others may have used more. It has no part in why a call is denied.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit"
@@ -69,6 +71,77 @@ func TestDeniedOnce(t *testing.T) {
 			if _, err := guard.Take(ctx); !errors.Is(err, ratelimit.ErrExceeded) {
 				t.Errorf("Take = %v, want ErrExceeded", err)
 			}
+		})
+	}
+}
+
+type listener struct{ sources []ratelimit.Source }
+
+func (l *listener) Observe(_ context.Context, d *ratelimit.Decision, _ error) {
+	l.sources = l.sources[:0]
+	for i := range d.Limits {
+		l.sources = append(l.sources, d.Limits[i].Source)
+	}
+}
+
+// Who hammers at an empty limit reaches a remote store once, whoever is told of the decisions, and whatever other rules and limits there are that have room.
+func TestDeniedOnceWhereSomebodyListens(t *testing.T) {
+	minute, hour := rules.Rule{Count: 3, Window: time.Minute}, rules.Rule{Count: 100, Window: time.Hour}
+	global := func(rs ...rules.Rule) rules.Limit { return rules.Limit{Kind: rules.Global, Rules: rs} }
+	wide := rules.Limit{Kind: rules.Key, By: "x", Rules: []rules.Rule{{Count: 5000, Window: time.Second}}}
+	for _, test := range []struct {
+		name            string
+		limits          []rules.Limit
+		observes, watch bool
+	}{
+		{"one rule", []rules.Limit{global(minute)}, false, false},
+		{"one rule, observer", []rules.Limit{global(minute)}, true, false},
+		{"two rules", []rules.Limit{global(minute, hour)}, false, false},
+		{"two rules, observer", []rules.Limit{global(minute, hour)}, true, false},
+		{"two rules, watched", []rules.Limit{global(minute, hour)}, false, true},
+		{"two limits, observer", []rules.Limit{global(minute), wide}, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := &counted{Store: memstore.New()}
+				heard := &listener{}
+				opts := []ratelimit.Option{ratelimit.WithInstances(1), ratelimit.WithLogger(slog.New(slog.DiscardHandler))}
+				if test.observes {
+					opts = append(opts, ratelimit.WithObserver(heard))
+				}
+				l, err := ratelimit.New(remote{asked}, opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := context.Background()
+				if test.watch {
+					ctx = ratelimit.Watch(ctx, heard)
+				}
+				in := make([]ratelimit.Input, len(test.limits))
+				for i := range in {
+					if test.limits[i].By != "" {
+						in[i].By("x")
+					}
+				}
+				guard := l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: test.limits})
+				for range 3 {
+					if _, err := guard.Take(ctx, in...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := asked.asks
+				for range 100 {
+					if _, err := guard.Take(ctx, in...); !errors.Is(err, ratelimit.ErrExceeded) {
+						t.Fatal(err)
+					}
+				}
+				if n := asked.asks - before; n != 1 {
+					t.Errorf("of 100 calls that are denied, %d reach the store, want one", n)
+				}
+				if want := slices.Repeat([]ratelimit.Source{ratelimit.SourceCache}, len(test.limits)); (test.observes || test.watch) && !slices.Equal(heard.sources, want) {
+					t.Errorf("the last decision is by %v, want %v", heard.sources, want)
+				}
+			})
 		})
 	}
 }

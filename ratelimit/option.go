@@ -29,7 +29,7 @@ func WithLogger(log *slog.Logger) Option {
 
 // WithoutDenyCache makes every call reach the store. The default is that a store that is [store.Remote] is not asked again what it has just denied and
 // would still deny, for at most a second: callers who hammer at an empty limit cost it nothing then. Turn it off where permits that other processes
-// give back, or keys that are reset, are to be had at once.
+// give back, or keys that are reset, are to be had at once, or where observers are to be told what remains as of now: see [SourceCache].
 func WithoutDenyCache() Option {
 	return optionFunc(func(l *Limiter) { l.asksAlways = true })
 }

@@ -103,18 +103,19 @@ func (s *verified) Take(ctx context.Context, requests []store.Request, detail bo
 	s.answers.Add(1)
 	err := s.behind.Take(ctx, requests, detail, out)
 	if err == nil && s.held {
-		s.compare(requests, detail, fast.Rules, out)
+		compare(s.t, requests, detail, fast.Rules, out)
 	}
 	return err
 }
 
-func (s *verified) compare(requests []store.Request, detail bool, fast []store.RuleOutcome, slow *store.Outcome) {
+func compare(t *testing.T, requests []store.Request, detail bool, fast []store.RuleOutcome, slow *store.Outcome) {
 	if slow.Allowed {
-		s.t.Errorf("Take(%v) is denied from memory, and allowed by the store", requests)
+		t.Errorf("Take(%v) is denied from memory, and allowed by the store", requests)
 	}
 	for i := range slow.Rules {
-		if fast[i].RetryAfter > slow.Rules[i].RetryAfter || detail && fast[i] != slow.Rules[i] {
-			s.t.Errorf("Take(%v) rule %d: %+v from memory, %+v by the store", requests, i, fast[i], slow.Rules[i])
+		f, s := fast[i], slow.Rules[i]
+		if f.RetryAfter > s.RetryAfter || detail && (f.Remaining > s.Remaining || f.ResetAfter > s.ResetAfter || f.Banned != s.Banned) {
+			t.Errorf("Take(%v) rule %d: %+v from memory, %+v by the store", requests, i, f, s)
 		}
 	}
 }

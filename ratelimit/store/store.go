@@ -165,8 +165,8 @@ func (req *Request) Capacity(r rules.Rule) int64 {
 // Outcome is what a store answers to one Take.
 type Outcome struct {
 	Allowed bool
-	// Cached says that the call is denied from memory, and that the store which keeps the counts was not asked. Rules then says nothing of limits of
-	// which nothing is remembered.
+	// Cached says that the call is denied from memory, and that the store which keeps the counts was not asked. Rules then says, with detail, what the store has said of them a
+	// moment ago, less the time and what was charged since by those who remember it; without detail, nothing of limits of which nothing is remembered.
 	Cached bool
 	// Ahead has bit i set where request i is charged to permits that had been taken ahead: see [Request.Prefetch]. The store that keeps the counts was not
 	// asked for it.

@@ -11,11 +11,26 @@ type call []place
 
 // place is where the denial of a request is remembered.
 type place struct {
-	req    *store.Request
-	hash   uint64
-	set    *set
-	age    uint64  // of the set, before the store is asked
-	denial *denial // nil if there is none
+	req      *store.Request
+	hash     uint64
+	set      *set
+	age      uint64  // of the set, before the store is asked
+	reserved uint64  // in the set, before that
+	charged  int64   // to the set's keys, before that
+	denial   *denial // nil if there is none that says anything of the request
+	bars     bool    // that denies it
+}
+
+// find finds what is remembered of the request at now.
+func (p *place) find(now time.Duration) {
+	d := p.set.find(p.hash, p.req, now)
+	if d == nil {
+		return
+	}
+	p.bars = d.bars(p.req)
+	if p.bars || d.hasRoom(p.req.Cost, p.charged) {
+		p.denial = d
+	}
 }
 
 // remembered says whether denials of the request are: a queue denies by how long the one call may wait, and a cost of 0 is never denied.
@@ -24,18 +39,18 @@ func (p *place) remembered() bool { return p.req.Cost > 0 && !p.req.Queue }
 // countsDenials says whether the store is to hear of a denial by the request, whose ban it counts towards.
 func (p *place) countsDenials() bool { return p.req.Ban > 0 && p.req.Cost > 0 }
 
-// denies says whether a remembered denial answers the call at now.
-func (c call) denies(now time.Duration, detail bool) bool {
+// denies says whether what is remembered answers the call.
+func (c call) denies(detail bool) bool {
 	denied := false
 	for i := range c {
-		d := c[i].denial
-		if d == nil && c[i].countsDenials() {
+		p := &c[i]
+		if !p.bars && p.countsDenials() {
 			return false
 		}
-		if detail && (d == nil || !d.exact(c[i].req, now)) {
+		if detail && (p.denial == nil || !p.denial.detail) {
 			return false
 		}
-		denied = denied || d != nil
+		denied = denied || p.bars
 	}
 	return denied
 }
@@ -44,22 +59,19 @@ func (c call) denies(now time.Duration, detail bool) bool {
 func (c call) answer(now time.Duration, out *store.Outcome) {
 	*out = store.Outcome{Cached: true, Rules: out.Rules[:0], Receipt: store.Receipt{Charges: out.Receipt.Charges[:0]}}
 	for i := range c {
-		d := c[i].denial
-		for j := range c[i].req.Rules {
+		p := &c[i]
+		for j := range p.req.Rules {
 			var r store.RuleOutcome
-			if d != nil {
-				r = d.rules[j]
-				r.RetryAfter = max(0, r.RetryAfter-(now-d.sent))
-				r.ResetAfter = max(0, r.ResetAfter-(now-d.sent))
-				r.Banned = max(0, r.Banned-(now-d.sent))
+			if p.denial != nil {
+				r = p.denial.rule(j, now, p)
 			}
 			out.Rules = append(out.Rules, r)
 		}
 	}
 }
 
-// remember remembers by which limits the store has denied a call that was sent at an instant. What another limit has denied may have been charged to
-// the others for a moment, where the store keeps them apart: what they have denied meanwhile is forgotten.
+// remember remembers what the store has said of a call that it denies, which was sent at an instant. What another limit has denied may have been charged to
+// the ones with room for a moment, where the store keeps them apart: what they have denied meanwhile is forgotten.
 func (c call) remember(sent time.Duration, detail bool, answers []store.RuleOutcome) {
 	for i := range c {
 		p := &c[i]
@@ -67,15 +79,27 @@ func (c call) remember(sent time.Duration, detail bool, answers []store.RuleOutc
 		if len(answers) < n {
 			return
 		}
-		switch wait := longest(answers[:n]); {
-		case wait == 0 && len(c) > 1:
-			p.set.forget()
-		case p.countsDenials() && answers[0].Banned == 0:
-		case wait > 0 && wait != store.Never && p.remembered():
+		wait := longest(answers[:n])
+		if wait == 0 && len(c) > 1 {
+			p.set.reserved.Add(1)
+		}
+		if p.remembers(wait, detail, answers[:n]) {
 			p.set.put(newDenial(p, sent, wait, detail, answers[:n]))
 		}
 		answers = answers[n:]
 	}
+}
+
+// remembers says whether there is something to remember of answers, the longest of whose waits is given: a denial that will end, and, of a limit with room, what
+// remains.
+func (p *place) remembers(wait time.Duration, detail bool, answers []store.RuleOutcome) bool {
+	if !p.remembered() || wait == store.Never {
+		return false
+	}
+	if p.countsDenials() {
+		return answers[0].Banned > 0
+	}
+	return wait > 0 || detail
 }
 
 func longest(answers []store.RuleOutcome) (wait time.Duration) {

@@ -4,6 +4,10 @@
 // So a caller who hammers at an empty limit need not reach the store. An answer from memory is "denied" or there is none; its retry-after is what
 // is left of the store's, counted from before the store was asked, and hence never later than the store's would be.
 //
+// Where a caller wants to know what remains, the answer is what the store has said, for every limit of the call, the ones with room, too. While a limit denies a single permit
+// nobody can charge it, so what its rules say remains is no more than what does: time only adds to it. Of a limit that others may charge meanwhile it is what
+// remained when the store was asked, less what this process has charged since; what others have charged in that time, at most [MaxAge], nobody here knows.
+//
 // The store may have changed its mind meanwhile where somebody else has given permits back, has reset the key or has other rules for it, where its data was
 // lost, or where its clock was set forward. A denial is remembered for [MaxAge] at most for that.
 package denycache
@@ -16,7 +20,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// MaxAge is for how long a denial is remembered at most.
+// MaxAge is for how long a denial is remembered at most, and what the store has said beside it.
 const MaxAge = time.Second
 
 // MaxKeys is how many keys a store remembers at most. One more takes the place of another.
@@ -45,22 +49,34 @@ func New(next store.Store, now func() time.Duration) *Store {
 
 // Take answers a call that is denied by what is remembered, without allocating, and asks the next store else.
 //
-// The rules of a remembered denial say what is left of their retry-after. Those of the call's other limits, which nobody has asked, are zero. With detail, a call is
-// answered only if that is all exact: it asks one permit of each limit, and every rule denies it.
+// The rules of a remembered denial say what is left of their retry-after. With detail, a call is answered only if something is remembered of each of its limits; without, those
+// of which nothing is are zero.
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if len(requests) > few || ctx.Err() != nil {
-		return s.next.Take(ctx, requests, detail, out)
+		return s.ask(ctx, requests, detail, out)
 	}
 	sent := s.now()
 	var room [few]place
 	c := s.look(requests, sent, room[:0])
-	if c.denies(sent, detail) && store.Validate(requests) == nil {
+	if c.denies(detail) && store.Validate(requests) == nil {
 		c.answer(sent, out)
 		return nil
 	}
-	err := s.next.Take(ctx, requests, detail, out)
+	err := s.ask(ctx, requests, detail, out)
 	if err == nil && !out.Allowed {
 		c.remember(sent, detail, out.Rules)
+	}
+	return err
+}
+
+// ask asks the next store, and takes note of what that has charged, or may have.
+func (s *Store) ask(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	err := s.next.Take(ctx, requests, detail, out)
+	if err == nil && !out.Allowed {
+		return nil
+	}
+	for i := range requests {
+		s.setOf(s.hash(requests[i].Key)).charged.Add(requests[i].Cost)
 	}
 	return err
 }
@@ -115,9 +131,9 @@ func (s *Store) look(requests []store.Request, now time.Duration, room call) cal
 		req := &requests[i]
 		p := place{req: req, hash: s.hash(req.Key)}
 		p.set = s.setOf(p.hash)
-		p.age = p.set.age.Load()
+		p.age, p.reserved, p.charged = p.set.age.Load(), p.set.reserved.Load(), p.set.charged.Load()
 		if p.remembered() {
-			p.denial = p.set.find(p.hash, req, now)
+			p.find(now)
 		}
 		room = append(room, p)
 	}

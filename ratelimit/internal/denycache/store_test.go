@@ -83,6 +83,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		taken  []store.Request // is allowed
 		denied []store.Request
 		asked  []store.Request
+		plain  bool // the denied one is told without detail
 		detail bool
 		cached bool
 	}{
@@ -101,11 +102,19 @@ func TestWhatIsAnswered(t *testing.T) {
 		{name: "that other limit", taken: one(request("k", 5, hour(5))), denied: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))},
 			asked: one(request("l", 1, hour(5)))},
 		{name: "detail", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))), asked: one(request("k", 1, hour(5))), detail: true, cached: true},
-		{name: "detail of more", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))), asked: one(request("k", 2, hour(5))), detail: true},
+		{name: "detail that was not asked for", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))), asked: one(request("k", 1, hour(5))),
+			plain: true, detail: true},
+		{name: "detail of more", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))), asked: one(request("k", 2, hour(5))), detail: true, cached: true},
 		{name: "detail of a rule with room", taken: one(request("k", 5, hour(5), hour(9))), denied: one(request("k", 1, hour(5), hour(9))),
-			asked: one(request("k", 1, hour(5), hour(9))), detail: true},
-		{name: "detail of another limit", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))),
+			asked: one(request("k", 1, hour(5), hour(9))), detail: true, cached: true},
+		{name: "detail of another limit, with room", taken: one(request("k", 5, hour(5))), denied: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))},
+			asked: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))}, detail: true, cached: true},
+		{name: "detail of another limit, with room for less", taken: one(request("k", 5, hour(5))), denied: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))},
+			asked: []store.Request{request("l", 6, hour(5)), request("k", 1, hour(5))}, detail: true},
+		{name: "detail of another limit, of which nothing is remembered", taken: one(request("k", 5, hour(5))), denied: one(request("k", 1, hour(5))),
 			asked: []store.Request{request("l", 1, hour(5)), request("k", 1, hour(5))}, detail: true},
+		{name: "detail of another limit, which may count a denial towards a ban", taken: one(request("k", 5, hour(5))),
+			denied: []store.Request{banning("l", 1), request("k", 1, hour(5))}, asked: []store.Request{banning("l", 1), request("k", 1, hour(5))}, detail: true},
 		{name: "a denial that counts towards a ban", taken: one(banning("k", 5)), denied: one(banning("k", 1)), asked: one(banning("k", 1))},
 		{name: "a queue", taken: one(queue("k")), denied: one(queue("k")), asked: one(queue("k"))},
 	} {
@@ -114,7 +123,7 @@ func TestWhatIsAnswered(t *testing.T) {
 			if test.taken != nil && !take(t, cache, false, test.taken...).Allowed {
 				t.Fatal("the first call is denied")
 			}
-			if take(t, cache, test.detail, test.denied...).Allowed {
+			if take(t, cache, test.detail && !test.plain, test.denied...).Allowed {
 				t.Fatal("the second call is allowed")
 			}
 			want := take(t, behind, test.detail, test.asked...)
@@ -253,9 +262,13 @@ func TestDenialByAReservation(t *testing.T) {
 }
 
 func launch(t *testing.T, s store.Store, requests []store.Request) <-chan store.Outcome {
+	return start(t, s, requests, false)
+}
+
+func start(t *testing.T, s store.Store, requests []store.Request, detail bool) <-chan store.Outcome {
 	landed := make(chan store.Outcome, 1)
 	go func() {
-		out, err := store.Take(context.Background(), s, requests, false)
+		out, err := store.Take(context.Background(), s, requests, detail)
 		if err != nil {
 			t.Error(err)
 		}
@@ -286,8 +299,63 @@ func TestIsBounded(t *testing.T) {
 	}
 }
 
+// Of another limit of a denied call, what remains is what did, less what this process has charged since; it is forgotten once that leaves no room.
+func TestRemainsOfAnotherLimit(t *testing.T) {
+	cache, behind, clock := pair()
+	full, open := request("full", 1, rules.Rule{Count: 1, Window: time.Hour}), request("open", 1, rules.Rule{Count: 5, Window: time.Hour})
+	take(t, cache, false, full)
+	for _, test := range []struct {
+		do        func()
+		remaining int64
+		cached    bool
+	}{
+		{func() {}, 5, false},
+		{func() {}, 5, true},
+		{func() { take(t, cache, false, open) }, 4, true},
+		{func() { take(t, behind, false, open) }, 4, true}, // which it cannot know
+		{func() { clock.Move(denycache.MaxAge) }, 3, false},
+		{func() { take(t, cache, false, open, request("else", 1, open.Rules...)) }, 2, true},
+		{func() { take(t, cache, false, request("open", 2, open.Rules...)) }, 0, false},
+		{func() {}, 0, true},
+	} {
+		test.do()
+		out := take(t, cache, true, open, full)
+		if out.Allowed || out.Cached != test.cached || out.Rules[0].Remaining != test.remaining {
+			t.Errorf("Take = %+v, want it denied, %d remaining, Cached=%t", out, test.remaining, test.cached)
+		}
+	}
+}
+
+// What others charge for a moment, where a store keeps limits apart, is no reason to forget what remains.
+func TestRemainsWhereManyAsk(t *testing.T) {
+	limit := rules.Rule{Count: 5, Window: time.Hour}
+	both, behind := []store.Request{request("open", 1, limit), request("full", 1, limit)}, memstore.New()
+	take(t, behind, false, request("full", 5, limit))
+	slow := &holding{behind, make(chan func(), 2)}
+	cache := denycache.New(slow, nil)
+	landed := []<-chan store.Outcome{start(t, cache, both, true), start(t, cache, both, true)}
+	for _, arrive := range []func(){<-slow.held, <-slow.held} {
+		arrive()
+	}
+	for _, l := range landed {
+		if out := <-l; out.Allowed {
+			t.Fatalf("Take = %+v, want it denied", out)
+		}
+	}
+	select {
+	case out := <-start(t, cache, both, true):
+		if out.Allowed || !out.Cached {
+			t.Errorf("Take = %+v, want it denied from memory", out)
+		}
+	case arrive := <-slow.held:
+		arrive()
+		t.Error("Take asks the store, want it denied from memory")
+	}
+}
+
 // TestDeniesOnlyWhatTheStoreDenies plays what a process does, and what others do, at random, and asks the store behind for each answer from
-// memory: it denies the call too, with no shorter wait; and where what remains was asked, with the same answer to the letter.
+// memory: it denies the call too, with no shorter wait; and where what remains was asked, no more remains than the store says, but for what others have
+// charged within the time for which a denial is remembered: and not even that of a limit that denies one permit, which nobody can charge.
 func TestDeniesOnlyWhatTheStoreDenies(t *testing.T) {
 	for _, option := range []store.Request{
 		{Algorithm: rules.SlidingLog},
@@ -323,7 +391,8 @@ type game struct {
 	clock           *storetest.Clock
 	limits          []store.Request
 	receipts        []store.Receipt
-	setBack         bool // the store's clock is, at times, so that the store's waits are longer than those in memory
+	charges         []charge // of others
+	setBack         bool     // the store's clock is, at times, so that the store's waits are longer than those in memory
 	cached, settled int
 }
 
@@ -387,7 +456,15 @@ func (g *game) some() []store.Request {
 }
 
 // others ask the store as another process does.
-func (g *game) others() { take(g.t, g.behind, false, g.requests(g.some()...)...) }
+func (g *game) others() {
+	requests := g.requests(g.some()...)
+	if !take(g.t, g.behind, false, requests...).Allowed {
+		return
+	}
+	for i := range requests {
+		g.charges = append(g.charges, charge{requests[i].Key, g.clock.Now(), requests[i].Cost})
+	}
+}
 
 func (g *game) ask() {
 	requests, detail := g.requests(g.some()...), g.rand.IntN(2) == 0
@@ -408,10 +485,43 @@ func (g *game) ask() {
 			g.t.Fatalf("Take(%+v): rule %d says retry after %v, where the store says %v", requests, i, got.Rules[i].RetryAfter, want.Rules[i].RetryAfter)
 		}
 	}
-	if detail && !g.setBack {
-		g.settled++
-		if diff := cmp.Diff(want.Rules, got.Rules); diff != "" {
-			g.t.Fatalf("Take(%+v) (-the store's +from memory):\n%s", requests, diff)
+	if !detail || g.setBack {
+		return
+	}
+	g.settled++
+	for i := range requests {
+		n := len(requests[i].Rules)
+		g.compare(&requests[i], want.Rules[:n], got.Rules[:n])
+		want.Rules, got.Rules = want.Rules[n:], got.Rules[n:]
+	}
+}
+
+// compare compares what is said of one limit.
+func (g *game) compare(req *store.Request, want, got []store.RuleOutcome) {
+	others := g.byOthers(req.Key)
+	if req.Cost == 1 && slices.ContainsFunc(got, func(r store.RuleOutcome) bool { return r.RetryAfter > 0 }) {
+		others = 0
+	}
+	for j := range got {
+		if got[j].Remaining > want[j].Remaining+others || got[j].ResetAfter > want[j].ResetAfter {
+			g.t.Fatalf("Take(%+v) rule %d: %+v from memory, where the store says %+v, and others have charged %d", req, j, got[j], want[j], others)
 		}
 	}
+}
+
+// byOthers is what others have lately charged to a key.
+func (g *game) byOthers(key string) (cost int64) {
+	for _, c := range g.charges {
+		if c.key == key && g.clock.Now().Sub(c.at) <= denycache.MaxAge {
+			cost += c.cost
+		}
+	}
+	return cost
+}
+
+// charge is what others have charged.
+type charge struct {
+	key  string
+	at   time.Time
+	cost int64
 }
