@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/owed"
+	"github.com/rlgen/rlgen/ratelimit/internal/prefetch"
 	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
@@ -69,47 +70,65 @@ func shareOf(whole *rules.Limit, n int) rules.Limit {
 // remembering is a limiter's store whose answers are remembered.
 type remembering struct {
 	store.Store
-	table *recall.Table
-	clock func() time.Duration
+	limiter *Limiter
 }
 
-// GiveBack makes room in what is remembered, too.
+// GiveBack makes room in what is remembered, too, but for permits that were taken ahead, of which it is told.
 func (r *remembering) GiveBack(ctx context.Context, receipt store.Receipt) error {
-	now := r.clock()
+	now := r.limiter.now()
 	for i := range receipt.Requests {
-		r.table.GiveBack(now, &receipt.Requests[i])
+		if !prefetch.Took(&receipt, i) {
+			r.limiter.recall.GiveBack(now, &receipt.Requests[i])
+		}
 	}
 	return r.Store.GiveBack(ctx, receipt)
 }
 
 // Reset forgets what is remembered, too.
 func (r *remembering) Reset(ctx context.Context, requests []store.Request) error {
-	for i := range requests {
-		r.table.Forget(requests[i].Key)
-	}
+	r.forget(ctx, requests)
 	return r.Store.Reset(ctx, requests)
 }
 
 // Grant forgets what is remembered, too.
 func (r *remembering) Grant(ctx context.Context, requests []store.Request) error {
-	for i := range requests {
-		r.table.Forget(requests[i].Key)
-	}
+	r.forget(ctx, requests)
 	return r.Store.Grant(ctx, requests)
 }
 
 // Ban forgets what is remembered, too.
 func (r *remembering) Ban(ctx context.Context, requests []store.Request, d time.Duration) error {
-	for i := range requests {
-		r.table.Forget(requests[i].Key)
-	}
+	r.forget(ctx, requests)
 	return r.Store.Ban(ctx, requests, d)
 }
+
+// forget forgets what calls have used, and of permits that were taken ahead will not be told of that later.
+func (r *remembering) forget(ctx context.Context, requests []store.Request) {
+	if ahead := r.limiter.ahead; ahead != nil {
+		ahead.Empty(ctx, requests)
+	}
+	for i := range requests {
+		r.limiter.recall.Forget(requests[i].Key)
+	}
+}
+
+// foresight remembers what calls of a limiter use of permits that were taken ahead.
+type foresight struct{ limiter *Limiter }
+
+// Used remembers them as used at once when the last of them may have been, and attends: they were taken of the store. That a call passes by them is no sign that the store has room for
+// more.
+func (f foresight) Used(req *store.Request) {
+	now := f.limiter.now()
+	f.limiter.recall.Settle(now, req, -1, req.Cost, 0)
+	f.limiter.fleetOf(req.Key).attend(now)
+}
+
+func (f foresight) Returned(req *store.Request) { f.limiter.recall.GiveBack(f.limiter.now(), req) }
 
 // now is the limiter's clock: the time since it was made.
 func (l *Limiter) now() time.Duration { return time.Since(l.began) }
 
-// remember takes note of what the store has answered. Of a queue there is nothing to remember.
+// remember takes note of what the store has answered. Of a queue there is nothing to remember, and of permits that were taken ahead foresight is told.
 func (g *Guard) remember(c call, out *store.Outcome) {
 	table := g.limiter.recall
 	if table == nil {
@@ -122,7 +141,7 @@ func (g *Guard) remember(c call, out *store.Outcome) {
 		own := answers[:len(req.Rules)]
 		answers = answers[len(req.Rules):]
 		a := g.limits[i].alone
-		if a == nil {
+		if a == nil || out.Ahead&(1<<n) != 0 {
 			continue
 		}
 		a.fleet.attend(now)
@@ -284,7 +303,7 @@ func (l *Limiter) askUntil(ctx context.Context, ends time.Time, requests []store
 // askLocal asks the local store, and counts what is known of the keys against what it says.
 func (g *Guard) askLocal(ctx context.Context, s *solo, detail bool) (store.Outcome, error) {
 	local, now := g.limiter.local, g.limiter.now()
-	s.recall(g.limiter.recall, now)
+	s.recall(g.limiter, now)
 	out, err := store.Take(ctx, local, s.requests, detail || s.known != nil)
 	if err != nil || s.known == nil || len(out.Rules) != s.rules() {
 		return out, err
@@ -296,13 +315,19 @@ func (g *Guard) askLocal(ctx context.Context, s *solo, detail bool) (store.Outco
 	return out, err
 }
 
-// recall sets what is known of the keys, if anything is.
-func (s *solo) recall(table *recall.Table, now time.Duration) {
-	if table == nil {
+// recall sets what is known of the keys, if anything is. What was taken ahead of them counts as used as long as it may be.
+func (s *solo) recall(l *Limiter, now time.Duration) {
+	if l.recall == nil {
 		return
 	}
 	for n := range s.requests {
-		if r := table.Get(s.requests[n].Key); r.Binds(now, s.requests[n].Rules) {
+		req, inHand := &s.requests[n], int64(0)
+		if l.ahead != nil {
+			inHand = l.ahead.InHand(req.Key) // before what is remembered, which is told before it ends
+		}
+		r := l.recall.Get(req.Key)
+		r.Add(now, req, inHand)
+		if r.Binds(now, req.Rules) {
 			if s.known == nil {
 				s.known = make([]*recall.Record, len(s.requests))
 			}

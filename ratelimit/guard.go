@@ -205,10 +205,8 @@ func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (
 		permit, err = g.answer(d, c, from, *out)
 		d.sources(out)
 	}
-	if err == nil && !out.Cached {
-		if out.Ahead != allAhead(c) {
-			g.limiter.decided()
-		}
+	if err == nil && !out.Cached && out.Ahead != allAhead(c) {
+		g.limiter.decided()
 		g.remember(c, out)
 	}
 	out.Receipt = store.Receipt{}

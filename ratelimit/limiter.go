@@ -113,13 +113,13 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	}
 	l.asked = l.cached(s)
 	if _, ok := s.(store.Remote); ok {
-		l.ahead = prefetch.New(l.asked)
+		l.ahead = prefetch.New(l.asked, foresight{l})
 		l.asked = l.ahead
 	}
 	l.remembering = l.asked
 	if _, ok := s.(*memstore.Store); !ok {
 		l.recall = recall.New()
-		l.remembering = &remembering{l.asked, l.recall, l.now}
+		l.remembering = &remembering{l.asked, l}
 		if local, ok := l.local.(*memstore.Store); ok {
 			l.owed = owed.NewLedger(s, local, l.recall, l.now)
 		}

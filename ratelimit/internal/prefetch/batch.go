@@ -38,6 +38,7 @@ type batch struct {
 func newBatch(of *pool, epoch uint64, req *store.Request, out store.Outcome) *batch {
 	b := &batch{of: of, epoch: epoch, receipt: out.Receipt, rules: out.Rules, size: req.Cost, low: (req.Cost + 3) / 4}
 	b.state.Store(uint64(b.size))
+	of.inHand.Add(b.size)
 	return b
 }
 
@@ -89,16 +90,24 @@ func (b *batch) put(cost int64) bool {
 	}
 }
 
-// end makes that nothing is taken any more. It returns what is left, the first time.
+// end makes that nothing is taken any more, and tells what was used. It returns what is left, the first time.
 func (b *batch) end() (left int64) {
-	for {
-		state := b.state.Load()
-		if state&over != 0 {
-			return 0
-		}
-		if b.state.CompareAndSwap(state, state|over) {
-			return int64(state & leftMask)
-		}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state.Or(over)&over != 0 {
+		return 0
+	}
+	b.tell(b.used(), Uses.Used)
+	b.of.inHand.Add(-b.size)
+	return b.size - b.used()
+}
+
+// tell tells of so many permits, where somebody wants to know.
+func (b *batch) tell(n int64, of func(Uses, *store.Request)) {
+	if uses := b.of.store.uses; uses != nil && n > 0 {
+		req := b.of.limit
+		req.Cost = n
+		of(uses, &req)
 	}
 }
 
@@ -136,6 +145,9 @@ func (b *batch) undo(ctx context.Context, cost int64) error {
 	if b.put(cost) {
 		return nil
 	}
+	b.mu.Lock() // after what was used is told
+	b.tell(cost, Uses.Returned)
+	b.mu.Unlock()
 	return b.hand(ctx, cost)
 }
 
@@ -159,8 +171,14 @@ func (b *batch) hand(ctx context.Context, cost int64) error {
 	return b.of.store.Store.GiveBack(ctx, b.receipt.Some(first, cost))
 }
 
-// describe appends what is known of the rules: what the store has said when the batch was taken, and what was used of it since.
-func (b *batch) describe(answers []store.RuleOutcome) []store.RuleOutcome {
+// describe appends an answer for each of the rules: with detail, what the store has said when the batch was taken, and what was used of it since.
+func (b *batch) describe(answers []store.RuleOutcome, detail bool) []store.RuleOutcome {
+	if !detail {
+		for range b.rules {
+			answers = append(answers, store.RuleOutcome{})
+		}
+		return answers
+	}
 	left, since := b.left(), time.Since(b.taken)
 	for _, r := range b.rules {
 		r.Remaining += left

@@ -119,7 +119,7 @@ func newWorld(t *testing.T, algorithm rules.Algorithm, seed uint64) *world {
 		w.limit.Rules = append(w.limit.Rules, rules.Rule{Count: 3 * w.limit.Rules[0].Count, Window: 10 * time.Second})
 	}
 	for range 1 + r.IntN(4) {
-		w.processes = append(w.processes, prefetch.New(w.behind))
+		w.processes = append(w.processes, prefetch.New(w.behind, nil))
 	}
 	return w
 }
@@ -152,7 +152,7 @@ func (w *world) restart() {
 	if w.rand.IntN(2) == 0 {
 		w.close(w.processes[i])
 	}
-	w.processes[i] = prefetch.New(w.behind)
+	w.processes[i] = prefetch.New(w.behind, nil)
 }
 
 func (w *world) close(s *prefetch.Store) {

@@ -21,6 +21,7 @@ type pool struct {
 	epoch atomic.Uint64 // is another one once the store has forgotten what was charged
 
 	first, second atomic.Pointer[batch] // of which calls take, in this order
+	inHand        atomic.Int64          // permits of batches that are not over
 
 	mu      sync.Mutex
 	fetches bool // a batch is on its way
@@ -199,7 +200,7 @@ func (p *pool) retire(now time.Time) bool {
 			return false
 		}
 	}
-	p.retired = !p.fetches && p.pace.cold(now)
+	p.retired = !p.fetches && p.inHand.Load() == 0 && p.pace.cold(now)
 	return p.retired
 }
 

@@ -39,17 +39,17 @@ func (s *Store) takeSeveral(ctx context.Context, requests []store.Request, detai
 		charged.undo(ctx, requests)
 	}
 	charged.rest = inner.Receipt
-	charged.answer(requests, inner, out)
+	charged.answer(requests, inner, detail, out)
 	return nil
 }
 
 // answer writes what the next store has said of its requests, and what is known of the others.
-func (c *several) answer(requests []store.Request, inner store.Outcome, out *store.Outcome) {
+func (c *several) answer(requests []store.Request, inner store.Outcome, detail bool, out *store.Outcome) {
 	*out = store.Outcome{Allowed: inner.Allowed, Cached: inner.Cached, Rules: out.Rules[:0]}
 	for i := range requests {
 		if b := c.held[i].batch; b != nil {
 			out.Ahead |= 1 << i
-			out.Rules = b.describe(out.Rules)
+			out.Rules = b.describe(out.Rules, detail)
 			continue
 		}
 		n := min(len(requests[i].Rules), len(inner.Rules))
@@ -74,12 +74,15 @@ func (c *several) undo(ctx context.Context, requests []store.Request) {
 	}
 }
 
+// of is what the request of a key has of a batch.
+func (c *several) of(key string) held { return c.held[slices.Index(c.keys, key)] }
+
 // GiveBack gives back what the receipt's requests were charged, each once.
 func (c *several) GiveBack(ctx context.Context, receipt store.Receipt) error {
 	var errs []error
 	for i := range receipt.Requests {
 		req := &receipt.Requests[i]
-		if h := c.held[slices.Index(c.keys, req.Key)]; h.batch != nil {
+		if h := c.of(req.Key); h.batch != nil {
 			errs = append(errs, h.batch.giveBack(ctx, h.serial, req.Cost))
 		}
 	}

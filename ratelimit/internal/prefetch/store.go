@@ -21,6 +21,7 @@ import (
 // use. It has goroutines and timers while it has permits, and none a moment later. The zero Store is not valid; [New] makes one.
 type Store struct {
 	store.Store
+	uses Uses // nil where nobody wants to know
 	seed maphash.Seed
 	sets [setCount]set
 
@@ -30,9 +31,37 @@ type Store struct {
 	busy   sync.WaitGroup // what runs beside the calls
 }
 
-// New returns a store that asks next.
-func New(next store.Store) *Store {
-	return &Store{Store: next, seed: maphash.MakeSeed(), kept: make(map[*batch]struct{})}
+// Uses is told of what calls have used of permits that were taken ahead. Its methods do not keep req, ask no store, and are called concurrently.
+type Uses interface {
+	// Used is told, once nothing of a batch can be used any more, that calls have used as many permits of it as req costs since it was taken. Until then they are
+	// [Store.InHand].
+	Used(req *store.Request)
+	// Returned is told that as many of those as req costs are given back.
+	Returned(req *store.Request)
+}
+
+// New returns a store that asks next, and tells uses of what calls do not ask it for. Nobody is told where uses is nil.
+func New(next store.Store, uses Uses) *Store {
+	return &Store{Store: next, uses: uses, seed: maphash.MakeSeed(), kept: make(map[*batch]struct{})}
+}
+
+// InHand is how many permits of a key were taken ahead of which nobody was told yet whether they were used: calls have used them, or may.
+func (s *Store) InHand(key string) (n int64) {
+	for _, p := range s.pools(key) {
+		n += p.inHand.Load()
+	}
+	return n
+}
+
+// Took says whether request i of a receipt is charged to permits that were taken ahead.
+func Took(receipt *store.Receipt, i int) bool {
+	switch from := receipt.From.(type) {
+	case *batch:
+		return true
+	case *several:
+		return from.of(receipt.Requests[i].Key).batch != nil
+	}
+	return false
 }
 
 // Take lets a call pass by permits that are at hand, and asks the next store for what is not. Where that denies the call, the permits
@@ -66,7 +95,7 @@ func (s *Store) takeOne(ctx context.Context, requests []store.Request, detail bo
 	if h.batch == nil {
 		return s.ask(ctx, requests, detail, out)
 	}
-	*out = store.Outcome{Allowed: true, Ahead: 1, Rules: h.batch.describe(out.Rules[:0])}
+	*out = store.Outcome{Allowed: true, Ahead: 1, Rules: h.batch.describe(out.Rules[:0], detail)}
 	out.Receipt = store.Receipt{Requests: requests, ID: uint64(h.serial), From: h.batch}
 	return nil
 }
@@ -89,23 +118,32 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 
 // Reset lets the next store reset, and drops what was taken ahead of the keys, before and after. None of it is given back: the store has forgotten it.
 func (s *Store) Reset(ctx context.Context, requests []store.Request) error {
-	for _, p := range s.pools(requests) {
-		p.forget()
-	}
-	defer func() {
-		for _, p := range s.pools(requests) {
+	s.forget(requests)
+	defer s.forget(requests)
+	return s.Store.Reset(ctx, requests)
+}
+
+func (s *Store) forget(requests []store.Request) {
+	for i := range requests {
+		for _, p := range s.pools(requests[i].Key) {
 			p.forget()
 		}
-	}()
-	return s.Store.Reset(ctx, requests)
+	}
 }
 
 // Grant lets the next store grant. What was taken ahead of the keys is given back before: it is what was charged last.
 func (s *Store) Grant(ctx context.Context, requests []store.Request) error {
-	for _, p := range s.pools(requests) {
-		p.empty(ctx)
-	}
+	s.Empty(ctx, requests)
 	return s.Store.Grant(ctx, requests)
+}
+
+// Empty gives back what was taken ahead of the keys of requests, as far as it is not used.
+func (s *Store) Empty(ctx context.Context, requests []store.Request) {
+	for i := range requests {
+		for _, p := range s.pools(requests[i].Key) {
+			p.empty(ctx)
+		}
+	}
 }
 
 // Close gives back what is left of all that was taken ahead, and returns once that is done, or ctx is. The store goes on, and takes nothing ahead from then

@@ -65,14 +65,12 @@ func (s *Store) add(set *set, hash uint64, req *store.Request, now time.Time) *p
 	return nil
 }
 
-// pools returns those of the requests' keys, by whatever rules.
-func (s *Store) pools(requests []store.Request) (pools []*pool) {
-	for i := range requests {
-		set := &s.sets[maphash.String(s.seed, requests[i].Key)%setCount]
-		for j := range set.pools {
-			if p := set.pools[j].Load(); p != nil && p.limit.Key == requests[i].Key {
-				pools = append(pools, p)
-			}
+// pools returns those of a key, by whatever rules.
+func (s *Store) pools(key string) (pools []*pool) {
+	set := &s.sets[maphash.String(s.seed, key)%setCount]
+	for i := range set.pools {
+		if p := set.pools[i].Load(); p != nil && p.limit.Key == key {
+			pools = append(pools, p)
 		}
 	}
 	return pools

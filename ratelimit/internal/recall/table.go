@@ -171,6 +171,13 @@ func (r *Record) giveBack(req *store.Request) {
 	}
 }
 
+// Add counts cost of req in r alone, and not in the table that it is of, as let through at now.
+func (r *Record) Add(now time.Duration, req *store.Request, cost int64) {
+	for i, rule := range remembered(req) {
+		r.rules[i].admit(now, rule, cost)
+	}
+}
+
 // Binds says whether anything is known of the key that counts at now against one of its rules.
 func (r *Record) Binds(now time.Duration, of []rules.Rule) bool {
 	for i, rule := range of[:min(MaxRules, len(of))] {
