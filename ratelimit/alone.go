@@ -196,7 +196,7 @@ type solo struct {
 	call
 	whole  []*store.Request // what is asked of the whole limits
 	shares []*share
-	known  []*recall.Record // of the keys, nil where nothing binds
+	known  []*known // of the keys, nil where nothing binds
 }
 
 // add asks a share for what req asks of the whole limit, which is limit i.
@@ -315,23 +315,68 @@ func (g *Guard) askLocal(ctx context.Context, s *solo, detail bool) (store.Outco
 	return out, err
 }
 
-// recall sets what is known of the keys, if anything is. What was taken ahead of them counts as used as long as it may be.
+// known is what is known of a key: what is remembered, and what was taken of it ahead.
+type known struct {
+	recall.Record
+	left  int64 // permits that calls may still use
+	until time.Duration
+}
+
+// recall returns what is known of a key.
+func (l *Limiter) known(now time.Duration, req *store.Request) (k known) {
+	if l.ahead == nil {
+		k.Record = l.recall.Get(req.Key)
+		return k
+	}
+	used, left, until := l.ahead.InHand(req.Key) // before what is remembered, which it is told as it ends
+	k.Record = l.recall.Get(req.Key)
+	k.Add(now, req, used)
+	if left > 0 {
+		k.left, k.until = left, until.Sub(l.began)
+	}
+	return k
+}
+
+// Binds says whether anything is known that counts at now.
+func (k *known) Binds(now time.Duration, of []rules.Rule) bool {
+	return k.inHand(now) > 0 || k.Record.Binds(now, of)
+}
+
+// inHand is how many permits calls may still use after now.
+func (k *known) inHand(now time.Duration) int64 {
+	if now >= k.until {
+		return 0
+	}
+	return k.left
+}
+
+// Used counts with the Record's what is left in hand.
+func (k *known) Used(now time.Duration, i int, rule rules.Rule) int64 {
+	return k.inHand(now) + k.Record.Used(now, i, rule)
+}
+
+// Frees is how long it takes until at most left of what Used counts are still in the window, if nothing more is used of what is in hand.
+func (k *known) Frees(now time.Duration, i int, rule rules.Rule, left int64) time.Duration {
+	if beside := left - k.inHand(now); beside >= 0 {
+		if wait := k.Record.Frees(now, i, rule, beside); wait <= k.until-now {
+			return wait
+		}
+	}
+	return max(k.until-now, k.Record.Frees(now, i, rule, left))
+}
+
+// recall sets what is known of the keys, if anything is.
 func (s *solo) recall(l *Limiter, now time.Duration) {
 	if l.recall == nil {
 		return
 	}
 	for n := range s.requests {
-		req, inHand := &s.requests[n], int64(0)
-		if l.ahead != nil {
-			inHand = l.ahead.InHand(req.Key) // before what is remembered, which is told before it ends
-		}
-		r := l.recall.Get(req.Key)
-		r.Add(now, req, inHand)
-		if r.Binds(now, req.Rules) {
+		req := &s.requests[n]
+		if k := l.known(now, req); k.Binds(now, req.Rules) {
 			if s.known == nil {
-				s.known = make([]*recall.Record, len(s.requests))
+				s.known = make([]*known, len(s.requests))
 			}
-			s.known[n] = &r
+			s.known[n] = &k
 		}
 	}
 }
@@ -368,7 +413,7 @@ func (s *solo) each(answers []store.RuleOutcome, f func(*ruleOfKey, *store.RuleO
 
 // ruleOfKey is one rule of a key of which something is known.
 type ruleOfKey struct {
-	known *recall.Record
+	known *known
 	at    int
 	rule  rules.Rule // its share
 	asked int64      // of the whole limit

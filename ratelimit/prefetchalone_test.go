@@ -105,3 +105,187 @@ func callAlone(of *rules.Limit, most func([]passed, rules.Rule) int64, volleys [
 	}
 	return by, nil
 }
+
+// using is one process that has used permits taken ahead, of a limit that all callers share.
+type using struct {
+	*ratelimit.Guard
+	limiter *ratelimit.Limiter
+	store   *faulty
+	passed  int64
+	ahead   []ratelimit.Permit
+}
+
+// use makes a call each millisecond until so many have passed by permits that were taken ahead.
+func use(t *testing.T, calls int, limits ...rules.Limit) *using {
+	t.Helper()
+	u := &using{store: &faulty{Store: memstore.New()}}
+	u.limiter = limiter(t, away{u.store}, silent, ratelimit.WithInstances(1))
+	u.Guard = u.limiter.Guard(create(limits...))
+	for len(u.ahead) < calls {
+		d, permit, err := u.Decide(alice())
+		if err != nil || !d.Allowed {
+			t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
+		}
+		u.passed++
+		if d.Limits[len(d.Limits)-1].Source == ratelimit.SourcePrefetch {
+			u.ahead = append(u.ahead, permit)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return u
+}
+
+// remaining is what is left of the last limit when the process decides alone, before its call.
+func (u *using) remaining(t *testing.T) int64 {
+	t.Helper()
+	u.store.fault.Store(int64(unavailable))
+	defer u.store.fault.Store(int64(fine))
+	d, _, err := u.Decide(alice())
+	if err != nil || !d.Allowed {
+		t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
+	}
+	last := d.Limits[len(d.Limits)-1]
+	if last.Source != ratelimit.SourceLocal {
+		t.Fatalf("decided by %v, want alone", last.Source)
+	}
+	return last.Rules[0].Remaining + 1
+}
+
+func (u *using) giveBack(t *testing.T, permits ...ratelimit.Permit) {
+	t.Helper()
+	for _, p := range permits {
+		if err := p.GiveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.passed -= int64(len(permits))
+}
+
+// A process that decides alone knows what its calls have used of permits that were taken ahead, once these are over: no less, and no more.
+func TestAloneKnowsWhatWasUsedAhead(t *testing.T) {
+	const count = 1000
+	for name, limits := range map[string][]rules.Limit{
+		"alone":          {hot(count, time.Hour)},
+		"beside another": {{Kind: rules.User, Rules: per(count, time.Hour)}, hot(count, time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := use(t, 100, limits...)
+				u.giveBack(t, u.ahead[len(u.ahead)-5:]...) // while their batch is good
+				time.Sleep(limits[0].Prefetch + 100*time.Millisecond)
+				u.giveBack(t, u.ahead[:7]...)
+				if got := u.remaining(t); got != count-u.passed {
+					t.Errorf("%d remain, want %d", got, count-u.passed)
+				}
+				u.giveBack(t, u.ahead[7:9]...)
+				if got := u.remaining(t); got != count-u.passed-1 { // the call before
+					t.Errorf("%d remain, want %d", got, count-u.passed-1)
+				}
+			})
+		})
+	}
+}
+
+// A call that costs more than is left in hand is decided alone, beside that: it is denied for no longer than that can be used, where it would pass if none of it were.
+func TestAloneBesideWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := hot(160, time.Hour)
+		limit.Cost = "n"
+		s := &faulty{Store: memstore.New()}
+		l := limiter(t, away{s}, silent, ratelimit.WithInstances(1))
+		g := l.Guard(create(limit))
+		passed := int64(0)
+		for ahead := false; !ahead; time.Sleep(time.Millisecond) {
+			d, _, err := g.Decide(alice(), costing(1))
+			if err != nil || !d.Allowed {
+				t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
+			}
+			passed++
+			ahead = d.Limits[0].Source == ratelimit.SourcePrefetch
+		}
+		s.fault.Store(int64(unavailable))
+		all := func(cost int64) (n int64, wait time.Duration) {
+			for {
+				d, _, err := g.Decide(alice(), costing(cost))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !d.Allowed {
+					return n, d.RetryAfter
+				}
+				n += cost
+			}
+		}
+		large, _ := all(32)
+		small, wait := all(1)
+		if n := passed + large + small; large == 0 || n >= 160 || wait <= 0 || wait > limit.Prefetch {
+			t.Fatalf("%d permits were used of 160, %d by large calls, and the next is to wait for %v, want some for the permits in hand, and to wait for their end", n, large, wait)
+		}
+		time.Sleep(wait - 1)
+		if n, again := all(1); n != 0 || again != 1 {
+			t.Errorf("%d calls pass before the permits in hand have ended, and the next is to wait for %v, want none, and 1ns", n, again)
+		}
+		time.Sleep(1)
+		rest, wait := all(1)
+		if n := passed + large + small + rest; n != 160 || wait < time.Hour-limit.Prefetch {
+			t.Errorf("%d permits were used of 160, and the next call is to wait for %v, want all, and about an hour", n, wait)
+		}
+	})
+}
+
+// What was used ahead is forgotten with the rest.
+func TestForgetWhatWasUsedAhead(t *testing.T) {
+	id := ratelimit.ID{Kind: rules.Global}
+	for name, forget := range map[string]func(*using) error{
+		"reset": func(u *using) error { return u.Reset(context.Background(), id) },
+		"grant": func(u *using) error { return u.Grant(context.Background(), id, 1000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := use(t, 100, hot(1000, time.Hour))
+				if err := forget(u); err != nil {
+					t.Fatal(err)
+				}
+				if got := u.remaining(t); got != 1000 {
+					t.Errorf("%d remain, want all", got)
+				}
+				time.Sleep(time.Second)
+				if got := u.remaining(t); got != 999 {
+					t.Errorf("%d remain a while later, want all but the call before", got)
+				}
+			})
+		})
+	}
+}
+
+// awayFleet is a store that is far away and counts its members.
+type awayFleet struct{ *fleetStore }
+
+func (awayFleet) Remote() {}
+
+// A process whose calls all pass by permits taken ahead is counted.
+func TestInstancesThatTakeAheadAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := awayFleet{&fleetStore{brokenStore: working(), members: 4}}
+		l := limiter(t, s, silent)
+		g := l.Guard(create(hot(10_000, time.Second)))
+		defer l.Close(context.Background())
+		call := func(of time.Duration) map[ratelimit.Source]int {
+			by := make(map[ratelimit.Source]int)
+			for end := time.Now().Add(of); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				d, _, err := g.Decide(alice())
+				if err != nil || !d.Allowed {
+					t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
+				}
+				by[d.Limits[0].Source]++
+			}
+			return by
+		}
+		call(time.Second)
+		before := s.attended()
+		by := call(20 * time.Second)
+		if n := s.attended() - before; n != 4 || by[ratelimit.SourceStore] != 0 {
+			t.Errorf("attended %d times in 20s with calls that were decided by %v, want 4, and all ahead", n, by)
+		}
+	})
+}

@@ -97,17 +97,17 @@ func (b *batch) end() (left int64) {
 	if b.state.Or(over)&over != 0 {
 		return 0
 	}
-	b.tell(b.used(), Uses.Used)
+	b.tell(Uses.Used, b.used())
 	b.of.inHand.Add(-b.size)
 	return b.size - b.used()
 }
 
-// tell tells of so many permits, where somebody wants to know.
-func (b *batch) tell(n int64, of func(Uses, *store.Request)) {
-	if uses := b.of.store.uses; uses != nil && n > 0 {
+// tell tells what became of some permits, where somebody wants to know.
+func (b *batch) tell(what func(Uses, *store.Request), cost int64) {
+	if uses := b.of.store.uses; uses != nil && cost > 0 {
 		req := b.of.limit
-		req.Cost = n
-		of(uses, &req)
+		req.Cost = cost
+		what(uses, &req)
 	}
 }
 
@@ -145,8 +145,10 @@ func (b *batch) undo(ctx context.Context, cost int64) error {
 	if b.put(cost) {
 		return nil
 	}
-	b.mu.Lock() // after what was used is told
-	b.tell(cost, Uses.Returned)
+	b.mu.Lock() // which end holds until it has told of the use
+	if b.remembered() {
+		b.tell(Uses.Returned, cost)
+	}
 	b.mu.Unlock()
 	return b.hand(ctx, cost)
 }
@@ -165,11 +167,14 @@ func (b *batch) hand(ctx context.Context, cost int64) error {
 	first := b.returned
 	b.returned += cost
 	b.mu.Unlock()
-	if b.epoch != b.of.epoch.Load() {
+	if !b.remembered() {
 		return nil
 	}
 	return b.of.store.Store.GiveBack(ctx, b.receipt.Some(first, cost))
 }
+
+// remembered says whether the store has not been told to forget what it has charged.
+func (b *batch) remembered() bool { return b.epoch == b.of.epoch.Load() }
 
 // describe appends an answer for each of the rules: with detail, what the store has said when the batch was taken, and what was used of it since.
 func (b *batch) describe(answers []store.RuleOutcome, detail bool) []store.RuleOutcome {

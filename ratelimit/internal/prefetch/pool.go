@@ -97,6 +97,27 @@ func (p *pool) stocked(now time.Time) bool {
 	return false
 }
 
+// left is how many permits calls can still take, and until when; the zero time where there are none.
+func (p *pool) left() (n int64, until time.Time) {
+	for _, b := range p.batches() {
+		if b == nil {
+			continue
+		}
+		if left := b.left(); left > 0 {
+			n += left
+			until = later(until, b.until)
+		}
+	}
+	return n, until
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // used is how many permits calls have ever asked for.
 func (p *pool) used() int64 {
 	n := p.pace.missed + p.pace.gone
@@ -133,7 +154,7 @@ func (p *pool) land(b *batch, answers []store.RuleOutcome, sent, now time.Time) 
 	switch {
 	case b == nil:
 		return nil
-	case !p.store.keep(b, now) || b.epoch != p.epoch.Load():
+	case !p.store.keep(b, now) || !b.remembered():
 		return []*batch{b}
 	case !b.usable(now):
 		p.pace.rest(now)

@@ -33,7 +33,7 @@ type Store struct {
 
 // Uses is told of what calls have used of permits that were taken ahead. Its methods do not keep req, ask no store, and are called concurrently.
 type Uses interface {
-	// Used is told, once nothing of a batch can be used any more, that calls have used as many permits of it as req costs since it was taken. Until then they are
+	// Used is told, once nothing of a batch can be used any more, that calls have used as many permits of it as req costs since it was taken. Until it returns they are
 	// [Store.InHand].
 	Used(req *store.Request)
 	// Returned is told that as many of those as req costs are given back.
@@ -45,12 +45,16 @@ func New(next store.Store, uses Uses) *Store {
 	return &Store{Store: next, uses: uses, seed: maphash.MakeSeed(), kept: make(map[*batch]struct{})}
 }
 
-// InHand is how many permits of a key were taken ahead of which nobody was told yet whether they were used: calls have used them, or may.
-func (s *Store) InHand(key string) (n int64) {
+// InHand is what was taken ahead of a key, and is not told yet: how many permits calls have used of it, at most, and how many more they may use, until when. A call that uses one meanwhile
+// is in one of the two numbers.
+func (s *Store) InHand(key string) (used, left int64, until time.Time) {
 	for _, p := range s.pools(key) {
-		n += p.inHand.Load()
+		l, ends := p.left()
+		n := p.inHand.Load() // behind what is left, which is a part of it, but for what has ended since
+		l = min(l, n)
+		used, left, until = used+n-l, left+l, later(until, ends)
 	}
-	return n
+	return used, left, until
 }
 
 // Took says whether request i of a receipt is charged to permits that were taken ahead.
@@ -95,8 +99,10 @@ func (s *Store) takeOne(ctx context.Context, requests []store.Request, detail bo
 	if h.batch == nil {
 		return s.ask(ctx, requests, detail, out)
 	}
-	*out = store.Outcome{Allowed: true, Ahead: 1, Rules: h.batch.describe(out.Rules[:0], detail)}
-	out.Receipt = store.Receipt{Requests: requests, ID: uint64(h.serial), From: h.batch}
+	*out = store.Outcome{
+		Allowed: true, Ahead: 1, Rules: h.batch.describe(out.Rules[:0], detail),
+		Receipt: store.Receipt{Requests: requests, ID: uint64(h.serial), From: h.batch},
+	}
 	return nil
 }
 

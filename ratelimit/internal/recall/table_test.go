@@ -120,6 +120,53 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// TestSettle holds that what is told later counts from when it was let through, against the rules that see it, and that a denial outlasts it.
+func TestSettle(t *testing.T) {
+	const now = time.Hour
+	for _, test := range []struct {
+		rule int
+		age  time.Duration
+		want [2]int64
+	}{
+		{-1, 0, [2]int64{3, 3}},
+		{-1, time.Second, [2]int64{0, 3}},
+		{-1, time.Minute, [2]int64{0, 0}},
+		{0, 0, [2]int64{3, 0}},
+		{1, 0, [2]int64{0, 3}},
+	} {
+		table, req := recall.New(), request("a", 1, time.Second, time.Minute)
+		table.Deny(now, req, retries(0, 2*time.Second))
+		table.Settle(now, req, test.rule, 3, test.age)
+		got := table.Get("a")
+		for i, rule := range req.Rules {
+			if n := got.Used(now, i, rule); n != test.want[i] {
+				t.Errorf("Used of %v after Settle of rule %d, %v ago = %d, want %d", rule, test.rule, test.age, n, test.want[i])
+			}
+		}
+		if wait := got.Denied(now, 1, 1); wait != 2*time.Second {
+			t.Errorf("Denied after Settle = %v, want 2s", wait)
+		}
+	}
+}
+
+// TestAdd holds that what is added to a record counts in it as what was let through does, and not in the table.
+func TestAdd(t *testing.T) {
+	const now = time.Hour
+	table, req := recall.New(), request("a", 1, time.Second, time.Minute)
+	for range 2 {
+		got := table.Get("a")
+		if got.Binds(now, req.Rules) {
+			t.Error("what was added to a record is known to the table")
+		}
+		got.Add(now, req, 3)
+		for i, rule := range req.Rules {
+			if n, wait := got.Used(now, i, rule), got.Frees(now, i, rule, 2); n != 3 || wait != rule.Window {
+				t.Errorf("Used of %v = %d, free in %v, want 3, and a window", rule, n, wait)
+			}
+		}
+	}
+}
+
 func TestGiveBack(t *testing.T) {
 	table, rule := recall.New(), rules.Rule{Count: 100, Window: time.Second}
 	for at := range 5 {
