@@ -74,7 +74,7 @@
 // Of the share it takes what it knows to be used: what this process itself has let through by the store in the window, where permits of one
 // seventh of it count together with the last of them; and what the store has denied stays denied until the store would have let it pass. It
 // knows so much of 16,384 keys, and of three rules of each. It does not know what other processes have let through, unless the store has denied a
-// call because of it, and nothing of queues. [LimitDecision] says what a decision was made of.
+// call because of it, and nothing of queues. All of what was taken ahead counts until it ends, and from then on what was used of it. [LimitDecision] says what a decision was made of.
 //
 // When the store is back, it is told: before it decides the next call under a key, it is charged what this process has let through of it alone, as far as that still counts, and
 // whether it has room or not; a call waits for that half of what it may last, and is decided alone once more where that is not enough. What no call asks for is told within seconds. Of a
