@@ -318,8 +318,8 @@ func (g *Guard) askLocal(ctx context.Context, s *solo, detail bool) (store.Outco
 // known is what is known of a key: what is remembered, and what was taken of it ahead.
 type known struct {
 	recall.Record
-	left  int64 // permits that calls may still use
-	until time.Duration
+	left  int64         // permits that calls may still use
+	until time.Duration // that they may
 }
 
 // recall returns what is known of a key.
@@ -339,25 +339,17 @@ func (l *Limiter) known(now time.Duration, req *store.Request) (k known) {
 
 // Binds says whether anything is known that counts at now.
 func (k *known) Binds(now time.Duration, of []rules.Rule) bool {
-	return k.inHand(now) > 0 || k.Record.Binds(now, of)
-}
-
-// inHand is how many permits calls may still use after now.
-func (k *known) inHand(now time.Duration) int64 {
-	if now >= k.until {
-		return 0
-	}
-	return k.left
+	return k.left > 0 || k.Record.Binds(now, of)
 }
 
 // Used counts with the Record's what is left in hand.
 func (k *known) Used(now time.Duration, i int, rule rules.Rule) int64 {
-	return k.inHand(now) + k.Record.Used(now, i, rule)
+	return k.left + k.Record.Used(now, i, rule)
 }
 
 // Frees is how long it takes until at most left of what Used counts are still in the window, if nothing more is used of what is in hand.
 func (k *known) Frees(now time.Duration, i int, rule rules.Rule, left int64) time.Duration {
-	if beside := left - k.inHand(now); beside >= 0 {
+	if beside := left - k.left; beside >= 0 {
 		if wait := k.Record.Frees(now, i, rule, beside); wait <= k.until-now {
 			return wait
 		}

@@ -1,9 +1,12 @@
 package ratelimit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,49 +109,58 @@ func callAlone(of *rules.Limit, most func([]passed, rules.Rule) int64, volleys [
 	return by, nil
 }
 
-// using is one process that has used permits taken ahead, of a limit that all callers share.
+// using is one process that uses permits taken ahead, of its last limit.
 type using struct {
 	*ratelimit.Guard
 	limiter *ratelimit.Limiter
 	store   *faulty
 	passed  int64
-	ahead   []ratelimit.Permit
+	permits []ratelimit.Permit // of all calls
+	ahead   []ratelimit.Permit // of those that passed ahead
 }
 
-// use makes a call each millisecond until so many have passed by permits that were taken ahead.
-func use(t *testing.T, calls int, limits ...rules.Limit) *using {
+// use makes calls, with a pause behind each, until so many have passed by permits that were taken ahead.
+func use(t *testing.T, calls int, pause time.Duration, opts []ratelimit.Option, limits ...rules.Limit) *using {
 	t.Helper()
 	u := &using{store: &faulty{Store: memstore.New()}}
-	u.limiter = limiter(t, away{u.store}, silent, ratelimit.WithInstances(1))
+	u.limiter = limiter(t, away{u.store}, append(opts, ratelimit.WithInstances(1))...)
 	u.Guard = u.limiter.Guard(create(limits...))
+	var inputs []ratelimit.Input
+	for range limits {
+		inputs = append(inputs, costing(1))
+	}
 	for len(u.ahead) < calls {
-		d, permit, err := u.Decide(alice())
+		d, permit, err := u.Decide(alice(), inputs...)
 		if err != nil || !d.Allowed {
 			t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
 		}
 		u.passed++
+		u.permits = append(u.permits, permit)
 		if d.Limits[len(d.Limits)-1].Source == ratelimit.SourcePrefetch {
 			u.ahead = append(u.ahead, permit)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 	return u
 }
 
-// remaining is what is left of the last limit when the process decides alone, before its call.
-func (u *using) remaining(t *testing.T) int64 {
+// remaining is what is left of the limits where the process decides alone.
+func (u *using) remaining(t *testing.T, limits int) (all []int64) {
 	t.Helper()
 	u.store.fault.Store(int64(unavailable))
 	defer u.store.fault.Store(int64(fine))
-	d, _, err := u.Decide(alice())
-	if err != nil || !d.Allowed {
-		t.Fatalf("Decide = %+v, %v, want it allowed", d, err)
+	var inputs []ratelimit.Input
+	for range limits {
+		inputs = append(inputs, costing(0))
 	}
-	last := d.Limits[len(d.Limits)-1]
-	if last.Source != ratelimit.SourceLocal {
-		t.Fatalf("decided by %v, want alone", last.Source)
+	d, _, err := u.Decide(alice(), inputs...)
+	if err != nil || d.Degraded == nil {
+		t.Fatalf("Decide = %+v, %v, want it decided alone", d, err)
 	}
-	return last.Rules[0].Remaining + 1
+	for _, l := range d.Limits {
+		all = append(all, l.Rules[0].Remaining)
+	}
+	return all
 }
 
 func (u *using) giveBack(t *testing.T, permits ...ratelimit.Permit) {
@@ -161,7 +173,9 @@ func (u *using) giveBack(t *testing.T, permits ...ratelimit.Permit) {
 	u.passed -= int64(len(permits))
 }
 
-// A process that decides alone knows what its calls have used of permits that were taken ahead, once these are over: no less, and no more.
+var quietly = []ratelimit.Option{silent}
+
+// A process that decides alone knows what its calls have used of permits that were taken ahead, and of others, once these are over: no less, and no more.
 func TestAloneKnowsWhatWasUsedAhead(t *testing.T) {
 	const count = 1000
 	for name, limits := range map[string][]rules.Limit{
@@ -170,20 +184,73 @@ func TestAloneKnowsWhatWasUsedAhead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := use(t, 100, limits...)
+				u := use(t, 100, time.Millisecond, quietly, limits...)
 				u.giveBack(t, u.ahead[len(u.ahead)-5:]...) // while their batch is good
-				time.Sleep(limits[0].Prefetch + 100*time.Millisecond)
-				u.giveBack(t, u.ahead[:7]...)
-				if got := u.remaining(t); got != count-u.passed {
-					t.Errorf("%d remain, want %d", got, count-u.passed)
-				}
-				u.giveBack(t, u.ahead[7:9]...)
-				if got := u.remaining(t); got != count-u.passed-1 { // the call before
-					t.Errorf("%d remain, want %d", got, count-u.passed-1)
+				time.Sleep(200 * time.Millisecond)
+				for _, back := range [][]ratelimit.Permit{nil, u.ahead[:7]} {
+					u.giveBack(t, back...)
+					for i, got := range u.remaining(t, len(limits)) {
+						if got != count-u.passed {
+							t.Errorf("%d remain of limit %d, want %d", got, i, count-u.passed)
+						}
+					}
 				}
 			})
 		})
 	}
+}
+
+// What is in hand is left to the calls that may use it, and comes back when they may no longer.
+func TestAloneLeavesWhatIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := hot(1000, time.Hour)
+		limit.Cost = "n"
+		u := use(t, 100, time.Millisecond, quietly, limit)
+		u.giveBack(t, u.permits...)
+		n := u.remaining(t, 1)[0]
+		if n >= 1000 || n < 1000*27/32 {
+			t.Errorf("%d remain beside what is in hand, want less than all, but for 5/32 at the most", n)
+		}
+		u.store.fault.Store(int64(unavailable))
+		d, _, err := u.Decide(alice(), costing(n+1))
+		if err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > limit.Prefetch {
+			t.Errorf("Decide of more = %+v, %v, want it denied for as long as what is in hand can be used", d, err)
+		}
+		d, permit, err := u.Decide(alice(), costing(n))
+		if err != nil || !d.Allowed {
+			t.Fatalf("Decide of what remains = %+v, %v, want it allowed", d, err)
+		}
+		if err := permit.GiveBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(limit.Prefetch)
+		if n := u.remaining(t, 1)[0]; n != 1000 {
+			t.Errorf("%d remain once nothing is in hand, want all", n)
+		}
+	})
+}
+
+// A call that passes by permits taken ahead is no sign that the store is back.
+func TestAheadIsNoSignOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		limit := hot(1000, time.Hour)
+		limit.Prefetch = 4 * time.Second
+		u := use(t, 1, 100*time.Millisecond, []ratelimit.Option{ratelimit.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))}, limit)
+		defer u.limiter.Close(context.Background())
+		u.store.fault.Store(int64(unavailable))
+		beside := u.limiter.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Get", Limits: []rules.Limit{{Kind: rules.User, Rules: per(10, time.Hour)}}})
+		if _, err := beside.Take(alice()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if d, _, err := u.Decide(alice()); err != nil || d.Limits[0].Source != ratelimit.SourcePrefetch {
+			t.Errorf("Decide = %+v, %v, want it allowed ahead", d, err)
+		}
+		if text := log.String(); !strings.Contains(text, "cannot decide") || strings.Contains(text, "decides again") {
+			t.Errorf("the log says that the store is back, or not that it is away:\n%s", text)
+		}
+	})
 }
 
 // A call that costs more than is left in hand is decided alone, beside that: it is denied for no longer than that can be used, where it would pass if none of it were.
@@ -242,16 +309,15 @@ func TestForgetWhatWasUsedAhead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := use(t, 100, hot(1000, time.Hour))
+				u := use(t, 100, time.Millisecond, quietly, hot(1000, time.Hour))
 				if err := forget(u); err != nil {
 					t.Fatal(err)
 				}
-				if got := u.remaining(t); got != 1000 {
-					t.Errorf("%d remain, want all", got)
-				}
-				time.Sleep(time.Second)
-				if got := u.remaining(t); got != 999 {
-					t.Errorf("%d remain a while later, want all but the call before", got)
+				for _, later := range []time.Duration{0, time.Second} {
+					time.Sleep(later)
+					if got := u.remaining(t, 1)[0]; got != 1000 {
+						t.Errorf("%d remain %v later, want all", got, later)
+					}
 				}
 			})
 		})

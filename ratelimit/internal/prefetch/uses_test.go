@@ -2,6 +2,8 @@ package prefetch_test
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,6 +64,100 @@ func TestUsesOfMany(t *testing.T) {
 	if ahead.Load() < enough {
 		t.Errorf("%d calls passed ahead, want %d, to tell something", ahead.Load(), enough)
 	}
+}
+
+// telling is what a process is told, in order. What it is told of use takes it a moment.
+type telling struct {
+	mu    sync.Mutex
+	words []string
+	used  func()
+}
+
+func (p *telling) Used(*store.Request) {
+	p.used()
+	p.say("used")
+}
+
+func (p *telling) Returned(*store.Request) { p.say("returned") }
+
+func (p *telling) say(word string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.words = append(p.words, word)
+}
+
+// What is given back while its use is told is told behind that.
+func TestUsesAreToldInOrder(t *testing.T) {
+	p := new(telling)
+	s := prefetch.New(memstore.New(), p)
+	requests := []store.Request{{Key: "k", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 1 << 24, Window: time.Minute}}, Prefetch: 10 * time.Second, Cost: 1}}
+	var out store.Outcome
+	for out.Ahead == 0 {
+		if err := s.Take(t.Context(), requests, false, &out); err != nil || !out.Allowed {
+			t.Fatalf("Take = %+v, %v, want it allowed", out, err)
+		}
+		runtime.Gosched()
+	}
+	var back sync.WaitGroup
+	p.used = func() {
+		back.Go(func() { _ = s.GiveBack(context.Background(), out.Receipt) })
+		for range 1000 {
+			runtime.Gosched()
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back.Wait()
+	if want := []string{"used", "returned"}; !slices.Equal(p.words, want) {
+		t.Errorf("told of %v, want %v", p.words, want)
+	}
+}
+
+// late is a store whose batches take a while.
+type late struct {
+	store.Store
+	back atomic.Int64 // permits that were given back to it
+}
+
+func (s *late) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	err := s.Store.Take(ctx, requests, detail, out)
+	if requests[0].Ahead > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+func (s *late) GiveBack(ctx context.Context, receipt store.Receipt) error {
+	s.back.Add(receipt.Requests[0].Cost)
+	return s.Store.GiveBack(ctx, receipt)
+}
+
+// A batch that is on its way when its key is reset is never used, nor given back.
+func TestResetDropsWhatIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, behind := new(process), &late{Store: memstore.New()}
+		p.Store = prefetch.New(behind, p)
+		requests := []store.Request{{Key: "k", Rules: []rules.Rule{{Count: 1000, Window: time.Minute}}, Prefetch: 100 * time.Millisecond, Cost: 1}}
+		for range 8 { // the fifth of which makes the batch due
+			if _, err := store.Take(t.Context(), p, requests, false); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := p.Reset(t.Context(), requests); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		p.empty(t)
+		if n := behind.back.Load(); n != 0 {
+			t.Errorf("%d permits are given back that the store has forgotten", n)
+		}
+		if out, err := store.Take(t.Context(), p, requests, false); err != nil || !out.Allowed || out.Ahead != 0 {
+			t.Errorf("Take = %+v, %v, want it allowed by the store", out, err)
+		}
+		_ = p.Close(t.Context())
+	})
 }
 
 // What was used before a reset is told before it, and nothing of it later: the store knows of neither.
