@@ -2,6 +2,7 @@ package prefetch_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,10 +87,25 @@ func (p *telling) say(word string) {
 	p.words = append(p.words, word)
 }
 
-// What is given back while its use is told is told behind that.
+// gate is a store that fails calls of a key which is not k, once it is open.
+type gate struct {
+	store.Store
+	asked, open chan struct{}
+}
+
+func (g *gate) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
+	if requests[0].Key == "k" {
+		return g.Store.Take(ctx, requests, detail, out)
+	}
+	close(g.asked)
+	<-g.open
+	return errors.New("closed for ever")
+}
+
+// What is given back while its use is told is told behind that: of a call that is not made, since another limit fails.
 func TestUsesAreToldInOrder(t *testing.T) {
-	p := new(telling)
-	s := prefetch.New(memstore.New(), p)
+	p, g := new(telling), &gate{memstore.New(), make(chan struct{}), make(chan struct{})}
+	s := prefetch.New(g, p)
 	requests := []store.Request{{Key: "k", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 1 << 24, Window: time.Minute}}, Prefetch: 10 * time.Second, Cost: 1}}
 	var out store.Outcome
 	for out.Ahead == 0 {
@@ -98,9 +114,16 @@ func TestUsesAreToldInOrder(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	var back sync.WaitGroup
+	var call sync.WaitGroup
+	call.Go(func() {
+		both := append(requests, store.Request{Key: "other", Rules: requests[0].Rules, Cost: 1})
+		if out, err := store.Take(t.Context(), s, both, false); err == nil {
+			t.Errorf("Take = %+v, want it failed", out)
+		}
+	})
+	<-g.asked
 	p.used = func() {
-		back.Go(func() { _ = s.GiveBack(context.Background(), out.Receipt) })
+		close(g.open)
 		for range 1000 {
 			runtime.Gosched()
 		}
@@ -108,7 +131,7 @@ func TestUsesAreToldInOrder(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	back.Wait()
+	call.Wait()
 	if want := []string{"used", "returned"}; !slices.Equal(p.words, want) {
 		t.Errorf("told of %v, want %v", p.words, want)
 	}
