@@ -262,9 +262,20 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 	}
 	now, reply := reply[0], reply[1:]
 	verdicts := make([]verdict, len(b))
-	for i := range b {
-		if len(reply) == 0 || reply[0] < int64(denied) || reply[0] > int64(failed) {
+	for i := 0; i < len(b); {
+		if len(reply) == 0 || reply[0] < int64(i-len(b)) || reply[0] > int64(failed) {
 			return nil, errReply
+		}
+		if several := int(-reply[0]); several > 0 {
+			for range several {
+				if !b[i].brief() {
+					return nil, errReply
+				}
+				verdicts[i].status, verdicts[i].at = done, now
+				i++
+			}
+			reply = reply[1:]
+			continue
 		}
 		v := &verdicts[i]
 		v.status, reply = status(reply[0]), reply[1:]
@@ -281,12 +292,16 @@ func (b batch) decode(reply []int64) ([]verdict, error) {
 				return nil, errReply
 			}
 		}
+		i++
 	}
 	if len(reply) != 0 {
 		return nil, errReply
 	}
 	return verdicts, nil
 }
+
+// brief says whether there is no more to say of the decision, once it is done, than when that was.
+func (d *decision) brief() bool { return d.op == take && !d.detail }
 
 // forgets says whether a request's algorithm does not tell admissions apart.
 func (d *decision) forgets() bool {

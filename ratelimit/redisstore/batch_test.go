@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -110,6 +111,42 @@ func TestDecodeForeignReplies(t *testing.T) {
 	} {
 		if got, err := b.decode(reply); err == nil {
 			t.Errorf("decode(%v) = %v, want an error", reply, got)
+		}
+	}
+}
+
+// Decisions that are allowed, and of which there is no more to say, are told of together.
+func TestDecodeSeveral(t *testing.T) {
+	limited := []store.Request{{Rules: make([]rules.Rule, 2)}}
+	b := make(batch, 4)
+	for i := range b {
+		b[i] = decision{op: take, requests: limited}
+	}
+	allowed := verdict{status: done, at: 7}
+	refused := verdict{status: denied, rules: []store.RuleOutcome{{RetryAfter: 5 * time.Microsecond}, {}}}
+	for _, c := range []struct {
+		reply []int64
+		want  []verdict
+	}{
+		{[]int64{7, -4}, []verdict{allowed, allowed, allowed, allowed}},
+		{[]int64{7, -1, 0, 5, 0, -2}, []verdict{allowed, refused, allowed, allowed}},
+		{[]int64{7, 1, -2, 3}, []verdict{allowed, allowed, allowed, {status: failed}}},
+		{[]int64{7, 0, 5, 0, -2, -1}, []verdict{refused, allowed, allowed, allowed}},
+		{[]int64{7, -5}, nil},
+		{[]int64{7, -3}, nil},
+		{[]int64{7, -2, -3}, nil},
+		{[]int64{7, -4, -1}, nil},
+		{[]int64{7, math.MinInt64}, nil},
+	} {
+		got, err := b.decode(c.reply)
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(verdict{})); diff != "" || (err == nil) != (c.want != nil) {
+			t.Errorf("decode(%v): error %v, verdicts (-want +got):\n%s", c.reply, err, diff)
+		}
+	}
+	for _, other := range []decision{{op: peek, requests: limited}, {op: take, detail: true, requests: limited}} {
+		b[1] = other
+		if got, err := b.decode([]int64{7, -4}); err == nil {
+			t.Errorf("decode of four at once, where the second is %+v, = %v, want an error", other, got)
 		}
 	}
 }

@@ -29,7 +29,8 @@
 -- returns integers
 --         now        µs of the server's clock: what is charged by a take is given back by it
 --       and for every decision
---         status     0 denied: nothing is charged
+--         status     less than 0: as many decisions, of which this is the first, are allowed and charged, and there is no more to say of them
+--                    0 denied: nothing is charged
 --                    1 allowed and charged, or given back, reset, closed or granted
 --                    2 another admission has this base: nothing is charged, choose another
 --                    3 failed: nothing is charged; asked alone, the error is the script's. Where all decisions fail of the same, as where
@@ -41,7 +42,7 @@
 --           remaining  units that pass now, after this decision (with detail)
 --           reset      µs until the rule has all of its count again (with detail)
 
-local decision = {keys = 0, count = 0, size = 0, number = 0, charged = 0} -- the one that is being made, and its run
+local decision = {keys = 0, count = 0, size = 0, number = 0, charged = 0, answered = 0} -- the one that is being made, and its run
 local reply = {now}
 
 -- ways returns the functions of decision.lua, once a decision needs them.
@@ -73,6 +74,9 @@ local function run()
     local ok, why = pcall(work, first)
     if decision.number > first then
       decision.failure = false
+    end
+    if decision.short and decision.number > decision.answered then
+      reply[#reply + 1] = decision.answered - decision.number
     end
     if not ok then
       decision.refused = ways().fail(why)

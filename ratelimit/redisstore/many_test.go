@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // TestManyAreDecidedAsOne holds that calls on one limit, which share a script and its short way, are told what they are told one by one and in detail, for
-// which there is none, and leave the same strings to expire at the same times: of logs that are new, short, full, in parts and about to expire, while the clock goes on and back.
+// which there is none, and leave the same strings to expire at the same times: of logs that are new, short, full, full of what is dropped, in parts and about to expire, while the clock goes on and back.
 func TestManyAreDecidedAsOne(t *testing.T) {
 	for name, client := range map[string]func(*testing.T) *redis.Client{
 		"redis-server": func(t *testing.T) *redis.Client { return redistest.Standalone(t).Client(t) },
@@ -31,7 +32,7 @@ func TestManyAreDecidedAsOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMany(t, client(t))
-			for range 150 {
+			for range 200 {
 				m.round(pauses[m.random.IntN(len(pauses))])
 			}
 			m.aroundZero()
@@ -63,6 +64,8 @@ func (m *many) draw() []store.Request {
 	limits := [][]rules.Rule{
 		{{Count: 3, Window: 10 * time.Second}, {Count: 12, Window: time.Hour}},
 		{{Count: 12, Window: time.Hour}, {Count: 3, Window: 10 * time.Second}},
+		{{Count: 5, Window: 10 * time.Second}},
+		{{Count: 20, Window: 10 * time.Second}, {Count: 21, Window: time.Hour}, {Count: 22, Window: 2 * time.Hour}},
 		{{Count: 40, Window: time.Hour}},
 		{{Count: 300, Window: time.Hour}},
 	}
@@ -80,7 +83,7 @@ func (m *many) draw() []store.Request {
 }
 
 // pauses are how much later the next calls come. Keys last for an hour longer than their windows where the store's clock is a test's.
-var pauses = []time.Duration{0, 1, 1000, time.Second, 4 * time.Second, -1000, -time.Second, 9 * time.Second, 20 * time.Minute, time.Hour, 2 * time.Hour, 400 * 24 * time.Hour}
+var pauses = []time.Duration{0, 1, 1000, 999 * time.Millisecond, time.Second, 4 * time.Second, -1000, -time.Second, 9 * time.Second, 20 * time.Minute, time.Hour, 2 * time.Hour, 400 * 24 * time.Hour}
 
 // round asks, and lets time pass.
 func (m *many) round(pause time.Duration) {
@@ -194,7 +197,8 @@ func TestManyBesideAnothersString(t *testing.T) {
 	time48 := func(micros int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(micros))[2:]) }
 	expires, times := time48(now+7200e6), time48(now-1e6)+time48(now-1e6)
 	for _, text := range []string{"x", "theirs", "\x03log" + expires, "\x03log" + expires + "!" + times, "\x02log" + expires + times,
-		"\x03Log" + expires + times, "\x03lag" + expires + times, "\x03loG" + expires + times} {
+		"\x03Log" + expires + times, "\x03lag" + expires + times, "\x03loG" + expires + times,
+		"\x03log" + expires + strings.Repeat(time48(now-1e6), 23)} {
 		p := redistest.Prefix(t)
 		client.Set(t.Context(), p+"theirs", text, time.Minute)
 		calls := []store.Request{hourlyCompact(p+"a", 9, 1), hourlyCompact(p+"theirs", 9, 1), hourlyCompact(p+"b", 9, 1), hourlyCompact(p+"a", 9, 1)}
@@ -205,6 +209,9 @@ func TestManyBesideAnothersString(t *testing.T) {
 		for i, want := range []bool{true, false, true, true} {
 			if outs[i].Allowed != want {
 				t.Errorf("call %d beside %q: allowed %v, want %v", i, text, outs[i].Allowed, want)
+			}
+			if wait := outs[i].Rules[0].RetryAfter; wait != 0 {
+				t.Errorf("call %d beside %q is to wait %v, want 0: it has failed, and is not denied", i, text, wait)
 			}
 		}
 		if got := client.Get(t.Context(), p+"theirs").Val(); got != text {
