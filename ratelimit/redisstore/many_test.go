@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestManyAreDecidedAsOne(t *testing.T) {
 				m.round(pauses[m.random.IntN(len(pauses))])
 			}
 			m.aroundZero()
+			m.edges()
 		})
 	}
 }
@@ -83,7 +85,7 @@ func (m *many) draw() []store.Request {
 }
 
 // pauses are how much later the next calls come. Keys last for an hour longer than their windows where the store's clock is a test's.
-var pauses = []time.Duration{0, 1, 1000, 999 * time.Millisecond, time.Second, 4 * time.Second, -1000, -time.Second, 9 * time.Second, 20 * time.Minute, time.Hour, 2 * time.Hour, 400 * 24 * time.Hour}
+var pauses = []time.Duration{0, 1, 1000, 999 * time.Millisecond, time.Second, 4 * time.Second, -1000, -time.Second, 9 * time.Second, 10 * time.Second, 20 * time.Minute, time.Hour, 2 * time.Hour, 400 * 24 * time.Hour}
 
 // round asks, and lets time pass.
 func (m *many) round(pause time.Duration) {
@@ -108,11 +110,28 @@ func (m *many) aroundZero() {
 		{-2*time.Hour + 5*time.Second, -90 * time.Minute, -time.Hour - 2*time.Second, -time.Hour + 2*time.Second, 0},
 		{-2 * 367 * 24 * time.Hour, -time.Second, 2 * time.Second, time.Hour},
 	} {
-		req := hourlyCompact(fmt.Sprint(m.prefix, "zero", i), 20, 1)
+		req, scarce := hourlyCompact(fmt.Sprint(m.prefix, "zero", i), 20, 1), hourlyCompact(fmt.Sprint(m.prefix, "scarce", i), 3, 1)
 		zero := (m.clock.Now().UnixMicro()/anew + 2) * anew
 		for _, at := range times {
 			m.clock.Move(time.Duration(zero-m.clock.Now().UnixMicro())*time.Microsecond + at)
 			m.call([]store.Request{req, req})
+			m.call([]store.Request{scarce, scarce})
+		}
+	}
+}
+
+// edges asks for more than there is, and again just before and when the windows of what was charged end, and when the key is about to expire.
+func (m *many) edges() {
+	m.t.Helper()
+	one, few := rules.Rule{Count: 1, Window: 500 * time.Millisecond}, rules.Rule{Count: 5, Window: 10 * time.Second}
+	for i, limits := range [][]rules.Rule{{few}, {few, {Count: 6, Window: 20 * time.Second}}, {{Count: 6, Window: 20 * time.Second}, few}, {one, few}} {
+		for _, ahead := range []time.Duration{0, 100 * time.Millisecond} {
+			req := store.Request{Key: fmt.Sprint(m.prefix, "edge", i, ahead), Algorithm: rules.CompactLog, Rules: limits, Cost: 1, Ahead: ahead}
+			m.call(slices.Repeat([]store.Request{req}, 7))
+			for _, step := range []time.Duration{999 * time.Millisecond, 9001*time.Millisecond - 1000, 1000, 10*time.Second - 1000, 1000, 10 * time.Second} {
+				m.clock.Move(step)
+				m.call(slices.Repeat([]store.Request{req}, 6))
+			}
 		}
 	}
 }
