@@ -17,7 +17,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		if err != nil {
 			return nil, fmt.Errorf("ratelimit: %s %s: limit %q: %w", now.Type, now.Method, now.Name(i), err)
 		}
-		limit.off = off != nil && off[i]
+		limit.off, limit.called = off != nil && off[i], now.Name(i)
 		g.limits[i] = limit
 		g.all = append(g.all, i)
 		g.recovers = g.recovers || from.Charge != rules.ChargeAlways
@@ -36,6 +36,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		}
 		g.same = &c
 	}
+	g.reuses = len(g.limits) == 1 && !g.ends && !g.waits
 	return g, nil
 }
 

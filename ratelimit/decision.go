@@ -152,7 +152,15 @@ func (d *Decision) worst() (limit, rule int) {
 type Permit struct {
 	store   store.Store
 	receipt store.Receipt
+	charged charge  // which has no requests then; the zero charge where it has
 	ending  *ending // nil where it does not matter how the call ends
+}
+
+// charge is what a call of one limit was charged.
+type charge struct {
+	of   *rules.Limit
+	key  string
+	cost int64
 }
 
 // GiveBack returns the permits, as if the call had never been made, and lets go of what it holds. Giving back twice, after
@@ -164,5 +172,9 @@ func (p Permit) GiveBack(ctx context.Context) error {
 	if p.store == nil {
 		return nil
 	}
-	return p.store.GiveBack(ctx, p.receipt)
+	receipt := p.receipt
+	if c := p.charged; c.of != nil {
+		receipt.Requests = []store.Request{store.NewRequest(c.of, c.key, c.cost)}
+	}
+	return p.store.GiveBack(ctx, receipt)
 }

@@ -35,6 +35,8 @@ type Guard struct {
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
 	// same is what every call asks, which nobody changes; nil where that depends on the call.
 	same *call
+	// reuses says that calls have their requests of those that are decided: they ask one limit, and it does not matter how they end.
+	reuses bool
 
 	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
 }
@@ -43,9 +45,10 @@ type Guard struct {
 type limit struct {
 	*rules.Limit
 	keyer
-	alone *alone // how this process decides a rate alone; nil where it does not
-	most  int64  // the largest cost that can ever be allowed
-	holds *holds // what it holds; nil for a rate
+	alone  *alone // how this process decides a rate alone; nil where it does not
+	most   int64  // the largest cost that can ever be allowed
+	called string // in its policy
+	holds  *holds // what it holds; nil for a rate
 	// shadow says that it denies nothing, off that it is not asked.
 	shadow, off bool
 	trial       bool       // it is a shadow under the key that it has when it denies
@@ -87,19 +90,52 @@ func (g *Guard) denied(d *Decision) error {
 	}
 	i, j := d.worst()
 	if i < 0 {
-		return g.fail(-1, ErrMisconfigured, errors.New("the store denied the call and named no rule"))
+		return g.failUnnamed()
 	}
-	limit, worst := d.Limits[i].Index, &d.Limits[i].Rules[j]
+	worst := &d.Limits[i].Rules[j]
+	e := g.exceed(d.Limits[i].Index, worst.Rule, worst.RetryAfter)
+	e.Banned, e.Crowded = d.Limits[i].bars(worst.RetryAfter), d.Crowded
+	return e
+}
+
+// exceed returns the error of a call that a rule of a limit denies for so long.
+func (g *Guard) exceed(limit int, rule rules.Rule, wait time.Duration) *ExceededError {
 	return &ExceededError{
-		Type:       g.policy.Type,
-		Method:     g.policy.Method,
-		Limit:      g.policy.Name(limit),
-		Kind:       g.policy.Limits[limit].Kind,
-		Rule:       worst.Rule,
-		RetryAfter: worst.RetryAfter,
-		Banned:     d.Limits[i].bars(worst.RetryAfter),
-		Crowded:    d.Crowded,
+		Type: g.policy.Type, Method: g.policy.Method, Limit: g.limits[limit].called, Kind: g.policy.Limits[limit].Kind,
+		Rule: rule, RetryAfter: wait,
 	}
+}
+
+// deny returns the error of a call that the store has denied, where nobody wants to know more.
+func (g *Guard) deny(c *call, out *store.Outcome) error {
+	if err := c.answers(g, out); err != nil {
+		return err
+	}
+	limit, rule, worst, banned, answers := -1, 0, time.Duration(0), time.Duration(0), out.Rules
+	for n := range c.requests {
+		longest := time.Duration(0)
+		for j := range c.requests[n].Rules {
+			if wait := answers[j].RetryAfter; wait > worst {
+				limit, rule, worst = n, j, wait
+			}
+			longest = max(longest, answers[j].Banned)
+		}
+		if limit == n {
+			banned = longest
+		}
+		answers = answers[len(c.requests[n].Rules):]
+	}
+	if limit < 0 {
+		return g.failUnnamed()
+	}
+	e := g.exceed(c.indexes[limit], c.requests[limit].Rules[rule], worst)
+	e.Banned = banned > 0 && banned >= worst
+	return e
+}
+
+// failUnnamed is the error of a denial by no rule.
+func (g *Guard) failUnnamed() error {
+	return g.fail(-1, ErrMisconfigured, errors.New("the store denied the call and named no rule"))
 }
 
 // decide takes one call through identity, key, store and fallback to its decision.
@@ -183,7 +219,11 @@ func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Per
 	}
 	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
-		return g.answered(c, detail, d, out)
+		permit, err := g.answered(c, detail, d, out)
+		if decided(err) {
+			g.release(&c, &permit)
+		}
+		return permit, err
 	}
 	if err := store.Ended(ctx); err != nil {
 		return Permit{}, g.ended(err)
@@ -194,23 +234,58 @@ func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Per
 // outcomes are those that nobody reads any more.
 var outcomes = sync.Pool{New: func() any { return new(store.Outcome) }}
 
-// answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what an allowed call's rules have said unless they asked for
-// detail or are to wait.
+// answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what a call's rules have said unless they asked for
+// detail or are to wait: a call that is denied has its error at once then.
 func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (permit Permit, err error) {
 	from := g.limiter.remembering
-	if out.Allowed && !detail && !g.waits {
-		d.Allowed = true
-		permit = g.permit(c, from, out.Receipt)
-	} else {
+	switch {
+	case detail || g.waits:
 		permit, err = g.answer(d, c, from, *out)
 		d.sources(out)
+	case out.Allowed:
+		d.Allowed = true
+		permit = g.permit(c, from, out.Receipt)
+	default:
+		err = g.deny(&c, out)
 	}
-	if err == nil && !out.Cached && out.Ahead != allAhead(c) {
+	if decided(err) && !out.Cached && out.Ahead != allAhead(c) {
 		g.limiter.decided()
 		g.remember(c, out)
 	}
 	out.Receipt = store.Receipt{}
 	return permit, err
+}
+
+// decided says whether a call that ends so was decided: whether it is allowed or denied.
+func decided(err error) bool {
+	if err == nil {
+		return true
+	}
+	_, denied := err.(*ExceededError)
+	return denied
+}
+
+// ones are the requests of calls of one limit that nobody reads any more.
+var ones = sync.Pool{New: func() any { return new([1]store.Request) }}
+
+// release lets another call have the requests of c, which is decided and was granted permit. What a store has charged keeps no more of them than it takes to make them anew when it is
+// given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
+func (g *Guard) release(c *call, permit *Permit) {
+	if c.one == nil || permit.receipt.From != nil {
+		return
+	}
+	if charged := permit.receipt.Requests; len(charged) > 0 {
+		if len(charged) != 1 || &charged[0] != &c.one[0] {
+			return
+		}
+		permit.charged = charge{of: g.limits[c.indexes[0]].Limit, key: charged[0].Key, cost: charged[0].Cost}
+		if c.computed != nil && c.computed[0] != nil {
+			permit.charged.of = c.computed[0]
+		}
+		permit.receipt.Requests = nil
+	}
+	c.one[0] = store.Request{}
+	ones.Put(c.one)
 }
 
 // allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
@@ -231,6 +306,7 @@ func (d *Decision) sources(out *store.Outcome) {
 // call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
 type call struct {
 	requests []store.Request
+	one      *[1]store.Request // where these are, if they are to be used again; else nil
 	indexes  []int
 	holds    []wanted
 	shadow   *call // what is asked of shadows; nil where none applies
@@ -247,6 +323,14 @@ func (c call) rules() int {
 	return n
 }
 
+// answers reports an outcome that is none of the call's.
+func (c *call) answers(g *Guard, out *store.Outcome) error {
+	if n := c.rules(); len(out.Rules) != n {
+		return g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
+	}
+	return nil
+}
+
 // call makes the requests of one call.
 func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	if g.same != nil && len(in) == 0 {
@@ -260,9 +344,12 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	if err := g.knowPlan(who.plan, in); err != nil {
 		return call{}, err
 	}
-	c := call{
-		requests: make([]store.Request, 0, len(g.limits)),
-		indexes:  g.all[:0:0],
+	c := call{indexes: g.all[:0:0]}
+	if g.reuses {
+		c.one = ones.Get().(*[1]store.Request)
+		c.requests = c.one[:0]
+	} else {
+		c.requests = make([]store.Request, 0, len(g.limits))
 	}
 	for i := range g.limits {
 		l := &g.limits[i]
@@ -273,12 +360,16 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if l.off || input.skipped() || l.Plan != "" && l.Plan != who.plan {
 			continue
 		}
-		id := l.id(who, &input, g.limiter.ipv6)
+		var id string
+		byAddress := l.countsAddress(&input)
+		if !byAddress {
+			id = l.id(who, &input, g.limiter.ipv6)
+		}
 		if l.shadow {
 			g.shade(ctx, &c, i, id, input.permits())
 			continue
 		}
-		if id == "" && l.Whose() != rules.Global {
+		if id == "" && l.Whose() != rules.Global && !(byAddress && who.ip.IsValid()) {
 			if l.Missing == rules.MissingAllow {
 				continue
 			}
@@ -301,7 +392,13 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			continue
 		}
 		c.indexes = g.indexes(c.indexes, i)
-		req := store.NewRequest(of, l.key(id), cost)
+		key := ""
+		if byAddress {
+			key = l.addressKey(who.ip, g.limiter.ipv6)
+		} else {
+			key = l.key(id)
+		}
+		req := store.NewRequest(of, key, cost)
 		req.Returns = req.Returns || g.queues || g.holding
 		c.requests = append(c.requests, req)
 		c.computes(l, of)
@@ -316,6 +413,11 @@ func (g *Guard) indexes(of []int, i int) []int {
 		return g.all[: i+1 : i+1]
 	}
 	return append(of, i)
+}
+
+// countsAddress says whether a rate counts a call by the address that its context carries, whose text nobody needs but in the key.
+func (l *limit) countsAddress(in *Input) bool {
+	return l.Whose() == rules.IP && in.given&givenID == 0 && !l.shadow && l.holds == nil
 }
 
 // id returns what the call counts by, empty if it carries no id.
@@ -346,8 +448,8 @@ func misconfigured(err error) bool {
 
 // answer writes the outcome of c into d, as that of the limiter's store.
 func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome) (Permit, error) {
-	if n := c.rules(); len(out.Rules) != n {
-		return Permit{}, g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
+	if err := c.answers(g, &out); err != nil {
+		return Permit{}, err
 	}
 	d.Allowed = out.Allowed
 	d.Limits = make([]LimitDecision, len(c.requests))

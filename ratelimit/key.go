@@ -51,13 +51,24 @@ func (k *keyer) key(id string) string {
 	if id == "" {
 		return k.none
 	}
+	return keyOf(k, id)
+}
+
+// addressKey returns the key of an address, which is valid: that of its id.
+func (k *keyer) addressKey(addr netip.Addr, bits ipv6Prefix) string {
+	var room [64]byte
+	return keyOf(k, rules.AppendAddressID(room[:0], addr, int(bits)))
+}
+
+// keyOf returns the key of an id that is not empty.
+func keyOf[S string | []byte](k *keyer, id S) string {
 	var buf [256]byte
 	b := append(buf[:0], k.prefix...)
 	start := len(b)
 	if k.secret != nil {
-		b = appendHash(b, id, k.secret)
+		b = appendHash(b, string(id), k.secret)
 	} else if b = rules.AppendEscape(b, id); len(b)-start > maxID {
-		b = appendHash(b[:start], id, nil)
+		b = appendHash(b[:start], string(id), nil)
 	}
 	return string(append(b, k.suffix...))
 }

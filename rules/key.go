@@ -113,16 +113,19 @@ const DefaultIPv6Prefix = 64
 
 // AddressID is the id that a limit by ip counts an address by: v4 in v6 form is v4, v6 is its network of as many bits, of 128 at most, and zones
 // are dropped. It is empty for the zero Addr.
-func AddressID(addr netip.Addr, bits int) string {
+func AddressID(addr netip.Addr, bits int) string { return string(AppendAddressID(nil, addr, bits)) }
+
+// AppendAddressID appends the [AddressID] of addr to dst.
+func AppendAddressID(dst []byte, addr netip.Addr, bits int) []byte {
 	if !addr.IsValid() {
-		return ""
+		return dst
 	}
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
 		network, _ := addr.Prefix(bits)
 		addr = network.Addr()
 	}
-	return addr.String()
+	return addr.AppendTo(dst)
 }
 
 // ParseAddressID is the [AddressID] of an address in text form, with or without a port and brackets; empty if it is none.
@@ -151,7 +154,7 @@ func Escape(s string) string {
 }
 
 // AppendEscape appends the [Escape] of s to dst.
-func AppendEscape(dst []byte, s string) []byte {
+func AppendEscape[S ~string | ~[]byte](dst []byte, s S) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {
 		if c := s[i]; safe(c) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -84,6 +85,48 @@ func deniedHotKey(l *lab) (call, error) {
 	hot[0][0].Key += "@hot"
 	one := take(context.Background(), denycache.New(s, nil), hot, false)
 	return func(int) error { return one(0) }, one(0)
+}
+
+// wideOpen has room for all calls, beside a limit that denies them.
+var wideOpen = rules.Limit{Kind: rules.Global, Rules: []rules.Rule{{Count: 1_000_000_000, Window: time.Second}}, Algorithm: rules.GCRA}
+
+// deaf does nothing with what it is told.
+type deaf struct{}
+
+func (deaf) Observe(context.Context, *ratelimit.Decision, error) {}
+
+// deniedUser asks the guard of a method, as a program does, for one user, of whom Redis has denied more. Where there are other limits, too, an observer is told of each call.
+func deniedUser(others ...rules.Limit) open {
+	return func(l *lab) (call, error) {
+		s, err := redisstore.New(l.client(), redisstore.WithBudget(10*time.Second))
+		if err != nil {
+			return nil, err
+		}
+		opts := []ratelimit.Option{ratelimit.WithInstances(1)}
+		if len(others) > 0 {
+			opts = append(opts, ratelimit.WithObserver(deaf{}))
+		}
+		limiter, err := ratelimit.New(s, opts...)
+		if err != nil {
+			return nil, err
+		}
+		l.Cleanup(func() { limiter.Close(context.Background()) })
+		g, err := limiter.Prepare(&rules.Policy{
+			Package: "github.com/rlgen/rlgen/ratelimit/bench/orders", Type: "orders.Orders", Method: "Cancel",
+			Limits: append([]rules.Limit{{Kind: rules.User, Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Algorithm: compactLog}}, others...),
+		})
+		if err != nil {
+			return nil, err
+		}
+		ctx := ratelimit.WithUser(context.Background(), "hot")
+		ask := func(int) error {
+			if _, err := g.Take(ctx); !errors.Is(err, ratelimit.ErrExceeded) {
+				return err
+			}
+			return nil
+		}
+		return ask, ask(0)
+	}
 }
 
 // prefetched asks the guard of a method with one hot limit, whose permits are taken ahead.

@@ -10,6 +10,9 @@ var table = []row{
 	{"the same within a context that can be cancelled", "compact-log request", "bare EVALSHA alone", nanos, 0, 0},
 	{"denied hot key (deny cache) / redis_rate", "denied hot key", "redis_rate", perSecond, 100, 1000},
 	{"denied hot key (deny cache), allocations", "denied hot key", "", allocsOf, 0.01, 0},
+	{"denied hot key, through the guard / redis_rate", "denied through guard", "redis_rate", perSecond, 0, 0},
+	{"denied hot key, through the guard, allocations", "denied through guard", "", allocsOf, 0, 0},
+	{"denied hot key of two limits, through the guard that is watched / redis_rate", "denied while watched", "redis_rate", perSecond, 0, 0},
 	{"allowed hot global with prefetch / redis_rate", "prefetch", "redis_rate", perSecond, 50, 500},
 	{"bytes per logged call, sliding-log / UUID members", "sliding-log bytes", "UUID members bytes", bytes, 0.5, 0.25},
 	{"bytes per logged call, compact-log", "compact-log bytes", "", bytesOf, 10, 7},
@@ -49,8 +52,10 @@ var contestants = map[string]contestant{
 	"compact-log alone":   in(ofReplies, redisTake(compactLog, twoRules)),
 	"compact-log request": in(ofReplies, redisRequest),
 
-	"denied hot key": together(64, deniedHotKey),
-	"prefetch":       together(64, prefetched),
+	"denied hot key":       together(64, deniedHotKey),
+	"denied through guard": together(64, deniedUser()),
+	"denied while watched": together(64, deniedUser(wideOpen)),
+	"prefetch":             together(64, prefetched),
 
 	"redis_rate":              together(64, redisRate(1)),
 	"redis_rate two calls":    together(64, redisRate(2)),

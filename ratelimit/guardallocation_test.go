@@ -1,0 +1,113 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rlgen/rlgen/ratelimit"
+	"github.com/rlgen/rlgen/ratelimit/memstore"
+	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/rules"
+)
+
+// still is a store that answers the same to every call, and does nothing else.
+type still struct {
+	store.Store
+	out store.Outcome
+}
+
+func (s *still) Take(_ context.Context, requests []store.Request, _ bool, out *store.Outcome) error {
+	*out = s.out
+	out.Receipt.Requests = requests
+	return nil
+}
+
+// A guard allocates the key of a call, and for several limits the requests; of a denied call, the error, too.
+func TestGuardAllocates(t *testing.T) {
+	hour := []rules.Rule{{Count: 10, Window: time.Hour}}
+	global, user := rules.Limit{Kind: rules.Global, Rules: hour}, rules.Limit{Kind: rules.User, Rules: hour}
+	key, ip := rules.Limit{Kind: rules.Key, By: "id", Rules: hour}, rules.Limit{Kind: rules.IP, Rules: hour}
+	for _, test := range []struct {
+		name   string
+		limits []rules.Limit
+		denied bool
+		want   float64
+	}{
+		{"global", []rules.Limit{global}, false, 0},
+		{"user", []rules.Limit{user}, false, 1},
+		{"key", []rules.Limit{key}, false, 1},
+		{"ip", []rules.Limit{ip}, false, 1},
+		{"user, ip and global", []rules.Limit{user, ip, global}, false, 3},
+		{"global denied", []rules.Limit{global}, true, 1},
+		{"user denied", []rules.Limit{user}, true, 2},
+		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &still{out: store.Outcome{Allowed: !test.denied, Rules: make([]store.RuleOutcome, len(test.limits))}}
+			if test.denied {
+				s.out.Rules[0].RetryAfter = time.Second
+			}
+			l, err := ratelimit.New(s, ratelimit.WithInstances(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: test.limits})
+			ctx := ratelimit.WithIP(ratelimit.WithUser(context.Background(), "4242"), netip.MustParseAddr("2001:db8:aaaa:bbbb::7"))
+			var in []ratelimit.Input
+			if test.limits[0].By != "" {
+				in = make([]ratelimit.Input, 1)
+				in[0].By("4242")
+			}
+			take := func() {
+				if _, err := g.Take(ctx, in...); errors.Is(err, ratelimit.ErrExceeded) != test.denied || !test.denied && err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := testing.AllocsPerRun(1000, take); n != test.want && !raced {
+				t.Errorf("a call allocates %v times, want %v", n, test.want)
+			}
+		})
+	}
+}
+
+// Calls that use the memory of others give back what they were charged themselves: of each user, whatever the others do meanwhile, exactly the count is left.
+func TestGivesBackItsOwn(t *testing.T) {
+	const users, count, rounds = 8, 5, 200
+	l, err := ratelimit.New(memstore.New(), ratelimit.WithInstances(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: []rules.Limit{
+		{Kind: rules.User, Rules: []rules.Rule{{Count: count, Window: time.Hour}}},
+	}})
+	var all sync.WaitGroup
+	for i := range users {
+		ctx := ratelimit.WithUser(context.Background(), strconv.Itoa(i))
+		all.Go(func() {
+			for range rounds {
+				var permits []ratelimit.Permit
+				for {
+					permit, err := g.Take(ctx)
+					if err != nil {
+						break
+					}
+					permits = append(permits, permit)
+				}
+				if len(permits) != count {
+					t.Errorf("%d calls pass, want %d", len(permits), count)
+				}
+				for _, p := range append(permits, permits...) { // the second time, nothing is given back
+					if err := p.GiveBack(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
