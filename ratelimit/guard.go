@@ -80,6 +80,9 @@ func (g *Guard) Decide(ctx context.Context, in ...Input) (Decision, Permit, erro
 		return Decision{Policy: g.policy, Off: g.off}, Permit{}, err
 	}
 	_, d, permit, err := g.decide(ctx, in, true)
+	if decided(err) {
+		err = nil
+	}
 	return d, permit, err
 }
 
@@ -138,7 +141,7 @@ func (g *Guard) failUnnamed() error {
 	return g.fail(-1, ErrMisconfigured, errors.New("the store denied the call and named no rule"))
 }
 
-// decide takes one call through identity, key, store and fallback to its decision.
+// decide takes one call through identity, key, store and fallback to its decision. The error of one that is denied is an [ExceededError], or nil: see denied.
 func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Context, Decision, Permit, error) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -167,6 +170,9 @@ func (g *Guard) tell(ctx context.Context, in []Input, watch *watch) (context.Con
 		o.Observe(ctx, &d, seen)
 	}
 	watch.tell(ctx, &d, seen)
+	if decided(seen) {
+		err = seen
+	}
 	return inner, d, permit, err
 }
 

@@ -27,7 +27,7 @@ func (s *still) Take(_ context.Context, requests []store.Request, _ bool, out *s
 	return nil
 }
 
-// A guard allocates the key of a call, and for several limits the requests; of a denied call, the error, too.
+// A guard allocates the key of a call, and for several limits the requests; of a denied call, the error, too, and where somebody listens, the decision and what its limits and their rules have said.
 func TestGuardAllocates(t *testing.T) {
 	hour := []rules.Rule{{Count: 10, Window: time.Hour}}
 	global, user := rules.Limit{Kind: rules.Global, Rules: hour}, rules.Limit{Kind: rules.User, Rules: hour}
@@ -37,22 +37,24 @@ func TestGuardAllocates(t *testing.T) {
 		limits []rules.Limit
 		denied bool
 		want   float64
+		opts   []ratelimit.Option
 	}{
-		{"global", []rules.Limit{global}, false, 0},
-		{"user", []rules.Limit{user}, false, 1},
-		{"key", []rules.Limit{key}, false, 1},
-		{"ip", []rules.Limit{ip}, false, 1},
-		{"user, ip and global", []rules.Limit{user, ip, global}, false, 3},
-		{"global denied", []rules.Limit{global}, true, 1},
-		{"user denied", []rules.Limit{user}, true, 2},
-		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 4},
+		{"global", []rules.Limit{global}, false, 0, nil},
+		{"user", []rules.Limit{user}, false, 1, nil},
+		{"key", []rules.Limit{key}, false, 1, nil},
+		{"ip", []rules.Limit{ip}, false, 1, nil},
+		{"user, ip and global", []rules.Limit{user, ip, global}, false, 3, nil},
+		{"global denied", []rules.Limit{global}, true, 1, nil},
+		{"user denied", []rules.Limit{user}, true, 2, nil},
+		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 4, nil},
+		{"user denied, observed", []rules.Limit{user}, true, 5, []ratelimit.Option{ratelimit.WithObserver(&listener{})}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &still{out: store.Outcome{Allowed: !test.denied, Rules: make([]store.RuleOutcome, len(test.limits))}}
 			if test.denied {
 				s.out.Rules[0].RetryAfter = time.Second
 			}
-			l, err := ratelimit.New(s, ratelimit.WithInstances(1))
+			l, err := ratelimit.New(s, append(test.opts, ratelimit.WithInstances(1))...)
 			if err != nil {
 				t.Fatal(err)
 			}
