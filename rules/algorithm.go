@@ -46,10 +46,13 @@ type algorithm struct {
 	covers func(l *Limit, r, other Rule) string
 }
 
+// MaxCount is the largest count of a rule; logs have smaller ones in directives.
+const MaxCount = 1_000_000_000
+
 const (
 	maxLogCount     = 10_000
 	maxCompactCount = 100_000
-	maxCount        = 1_000_000_000
+	maxCount        = MaxCount
 
 	// maxProduct is the largest product of a burst and a window in µs. Sums of two such terms and a count are exact in
 	// the numbers of Lua, which has 53 bits for them.

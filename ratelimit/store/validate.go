@@ -48,6 +48,9 @@ func (req *Request) plain() bool {
 	if r.Count < 1 || r.Window < time.Microsecond || r.Window > MaxWindow || r.Window%time.Microsecond != 0 {
 		return false
 	}
+	if req.Algorithm.Logs() {
+		return r.Count <= rules.MaxCount
+	}
 	high, low := bits.Mul64(uint64(r.Count), uint64(r.Window))
 	return high == 0 && low < 1<<61
 }
@@ -100,7 +103,7 @@ func (req *Request) validateCounter() error {
 		return req.validateQueue()
 	}
 	if req.Algorithm.Logs() {
-		return nil
+		return req.validateLog()
 	}
 	for i, r := range req.Rules {
 		if !req.fits(r) {
@@ -110,6 +113,16 @@ func (req *Request) validateCounter() error {
 			if other.Window == r.Window {
 				return fmt.Errorf("two rules in %v, want one for each window", r.Window)
 			}
+		}
+	}
+	return nil
+}
+
+// validateLog checks that sums of a log's counts and costs are exact.
+func (req *Request) validateLog() error {
+	for _, r := range req.Rules {
+		if r.Count > rules.MaxCount {
+			return fmt.Errorf("%s of %d in %v, want a count of at most %d", req.Algorithm, r.Count, r.Window, rules.MaxCount)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -332,6 +333,8 @@ func testInvalidWindows(t *testing.T, s Subject) {
 		"unknown start":          {Algorithm: rules.FixedWindow, Rules: second, Start: rules.StartFirst + 1},
 		"a window twice":         {Algorithm: rules.FixedWindow, Rules: append(second, rules.Rule{Count: 2, Window: time.Second})},
 		"too large a count":      {Algorithm: rules.FixedWindow, Rules: []rules.Rule{{Count: 1 << 53, Window: time.Second}}},
+		"too large a log":        {Algorithm: rules.SlidingLog, Rules: []rules.Rule{{Count: math.MaxInt64 - 1, Window: time.Second}}},
+		"too large a packed log": {Algorithm: rules.CompactLog, Rules: []rules.Rule{{Count: rules.MaxCount + 1, Window: time.Second}}},
 	} {
 		bad.Key, bad.Cost = s.Prefix+"bad", 1
 		_, err := store.Take(context.Background(), s.Store, []store.Request{bad}, false)

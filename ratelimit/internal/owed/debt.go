@@ -106,7 +106,7 @@ func longestOf(all []rules.Rule) rules.Rule {
 
 // bands are rules that see what a log has by when it was let through: of every window of the rules, and of the eighths of the longest.
 func bands(of []rules.Rule) []rules.Rule {
-	const unlimited, parts = 1 << 40, 8
+	const unlimited, parts = rules.MaxCount, 8
 	longest := longestOf(of).Window
 	all := make([]rules.Rule, 0, parts+len(of))
 	for i := range parts {
