@@ -38,6 +38,9 @@ const DefaultMaxKeys = 1 << 20
 // WithMaxKeys sets how many keys the store holds at most, 64 or more; the default is [DefaultMaxKeys]. A new key beyond that takes the
 // place of one that is about to expire, whose id then has its whole count again: raise it where more ids than that call
 // within the longest window.
+//
+// Memory grows with the keys that are there, by doubling: while one of the store's 64 parts copies its keys, calls of that part wait, for less than
+// 1 ms at the default, and in proportion to n: for some 95 ms where n is 16 million.
 func WithMaxKeys(n int) Option {
 	return optionFunc(func(s *Store) { s.most = max(1, n/shardCount) })
 }
