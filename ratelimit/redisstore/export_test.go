@@ -86,6 +86,19 @@ func Queued(s *Store) int {
 	return len(s.lane.queue)
 }
 
+// LeaveAtLanding has a rider leave whose ride lands before the lane hears of it, and returns how many places for rides are taken then.
+func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) int {
+	l := s.lane
+	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
+	ride := l.enter(r, false)
+	sent, _ := r.leave()
+	l.run(ride)
+	l.leave(r, sent)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.aloft
+}
+
 // Aloft is how many rides a lane has on their way at once.
 const Aloft = aloft
 

@@ -218,6 +218,7 @@ func (l *lane) next(r *ride) *ride {
 	if r.released {
 		return nil
 	}
+	r.released = true // of a rider that has left just before the ride landed, the lane hears afterwards
 	return l.follow()
 }
 

@@ -334,6 +334,20 @@ func TestOverdueRides(t *testing.T) {
 	}
 }
 
+// TestLeavingAtTheAnswer holds that a ride whose riders leave just as it lands gives its place up once: else more and more scripts would be on their way at once, of ever fewer calls each.
+func TestLeavingAtTheAnswer(t *testing.T) {
+	s, key := newStore(t, redistest.Standalone(t).Client(t)), redistest.Prefix(t)
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	late, end := context.WithDeadline(context.Background(), time.Now())
+	defer end()
+	for i, ctx := range []context.Context{gone, late, gone, late} {
+		if got := redisstore.LeaveAtLanding(ctx, s, []store.Request{request(key, 100, 1)}); got != 0 {
+			t.Fatalf("%d places are taken after call %d, want 0", got, i)
+		}
+	}
+}
+
 // A failure that is one caller's is not the others'.
 func TestOneOfACrowdFails(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
