@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -34,6 +35,7 @@ const bubbleSlack = 2 * time.Millisecond
 type puppet struct {
 	mu     sync.Mutex
 	says   func(addr string, words []string) string // in Redis's protocol; empty for nothing at all
+	after  time.Duration                            // that it takes to answer
 	dials  bool                                     // that nobody takes
 	frozen bool                                     // it reads nothing either
 }
@@ -68,12 +70,13 @@ func (p *puppet) serve(addr string, conn net.Conn) {
 		}
 		p.mu.Lock()
 		answer := p.answer(addr, words)
-		frozen := p.frozen
+		frozen, after := p.frozen, p.after
 		p.mu.Unlock()
 		if frozen {
 			p.thaw(conn)
 			return
 		}
+		time.Sleep(after)
 		if answer != "" {
 			if _, err := io.WriteString(conn, answer); err != nil {
 				return
@@ -201,7 +204,7 @@ func refusedTake(t *testing.T, s *redisstore.Store, ctx context.Context, keys ..
 const oneHalf, otherHalf = "rl:b", "rl:a"
 
 // bubbles are the ways in which a call waits, each of which ends with the budget.
-var bubbles = map[string]func(t *testing.T, p *puppet){
+var bubbles = with(hastyBubbles(), map[string]func(t *testing.T, p *puppet){
 	"driven by its caller": func(t *testing.T, p *puppet) {
 		s := bubbleStore(t, p.plain(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }))
 		wantBudget(t, "Take", refusedTake(t, s, context.Background(), "rl:k"))
@@ -340,6 +343,12 @@ var bubbles = map[string]func(t *testing.T, p *puppet){
 		}
 		wantBudget(t, "Decide", decide)
 	},
+})
+
+// with adds bubbles to others.
+func with(more, all map[string]func(*testing.T, *puppet)) map[string]func(*testing.T, *puppet) {
+	maps.Copy(all, more)
+	return all
 }
 
 const bubbleCase = "RATELIMIT_TEST_BUBBLE"

@@ -44,7 +44,9 @@
 //
 // go-redis dials a server that is down five times, 100 ms apart, before it says so, and calls wait for their budget
 // meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
-// 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided. Each master of a Cluster and each shard of
+// 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided. A call whose context ends fails with the context's
+// error. Of one whose deadline is sooner than the budget, the server has the budget to answer all the same: an answer that comes too late for the caller says that
+// it does well, and none to anybody is a failure. A caller who cancels says nothing of it. Each master of a Cluster and each shard of
 // a Ring has rests of its own, and a call that needs one which is at rest asks none.
 //
 // While the server decides, limiters tell it every few seconds that they are there, in a key such as "rl:instances", so that each can

@@ -67,7 +67,7 @@ const giveBackTime = 10 * time.Second
 // them has charged, or may have: before it returns if the budget permits, afterwards if not.
 //
 // A denial by one is a denial, even where another cannot decide: the rules of that one are zero.
-func (s *Store) reserve(ctx, limited context.Context, d decision, groups []group, flights []*flight) (verdict, error) {
+func (s *Store) reserve(ctx context.Context, limited term, d decision, groups []group, flights []*flight) (verdict, error) {
 	verdicts := make([]verdict, len(groups))
 	errs := make([]error, len(groups))
 	for i, f := range flights {

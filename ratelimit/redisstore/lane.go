@@ -89,7 +89,7 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 		case <-done:
 		}
 		if sent, ok := r.leave(); ok {
-			l.leave(r, false)
+			l.leave(r, sent)
 			return verdict{}, expired(r.ctx, sent)
 		}
 	}
@@ -102,7 +102,7 @@ func (l *lane) verdict(r *rider) (verdict, error) {
 	if !r.overdue {
 		return r.verdict, r.err
 	}
-	l.leave(r, r.ctx.Err() == nil)
+	l.leave(r, r.sent)
 	return verdict{}, expired(r.ctx, r.sent)
 }
 
@@ -113,7 +113,12 @@ func (l *lane) expire() {
 	now := time.Now()
 	for r := l.waits.first; r != nil && !r.budget.After(now); r = l.waits.first {
 		l.waits.remove(r)
-		if sent, ok := r.leave(); ok {
+		if r.hasty {
+			r.hasty = false
+			r.ride.hasty--
+			l.overdue(r.ride, r)
+			l.deserted(r.ride)
+		} else if sent, ok := r.leave(); ok {
 			r.sent, r.overdue = sent, true
 			r.landed <- struct{}{}
 		}
@@ -257,28 +262,52 @@ func (l *lane) follow() *ride {
 	return r
 }
 
-// leave tells the ride of a rider that has left. One that is overdue, or has lost all of its riders, no longer keeps others waiting. That
-// a rider is overdue says something of the server only where that has answered nobody since the rider came: else he has waited for others.
-func (l *lane) leave(r *rider, overdue bool) {
+// leave tells the ride of a rider that has left, whose decision the server may have if it was sent. A ride that has lost all of its riders no longer keeps others waiting.
+//
+// A caller who goes away says nothing of the server. One whose deadline is sooner than the budget does not either, but the budget goes on without him: an answer within it, be
+// it too late for him, says that the server does well, and none that it does not.
+func (l *lane) leave(r *rider, sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waits.remove(r)
 	ride := r.ride
 	if ride == nil {
+		l.waits.remove(r)
 		return
 	}
 	ride.aboard--
-	if ride.aboard == 0 {
-		ride.span.end()
+	switch err := r.ctx.Err(); {
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		l.waits.remove(r)
+	case r.waits:
+		r.hasty = true
+		ride.hasty++
+		if ride.aboard == 0 && !sent {
+			ride.span.end() // which may wait for a connection: nothing of it is to be sent any more
+		}
+	default:
+		l.overdue(ride, r)
 	}
-	if overdue && l.server.Answers() == r.answers {
+	l.deserted(ride)
+}
+
+// overdue says that the budget of a rider has ended. That says something of the server only where it has answered nobody since the rider came: else he has waited for others.
+func (l *lane) overdue(ride *ride, r *rider) {
+	if l.server.Answers() == r.answers {
 		ride.report(errOverdue)
-	} else if ride.aboard == 0 && !overdue {
+	}
+	l.release(ride)
+}
+
+// deserted gives up a ride that has lost all of its riders. It goes on as long as it is to say how the server does.
+func (l *lane) deserted(ride *ride) {
+	if ride.aboard > 0 {
+		return
+	}
+	if ride.hasty == 0 {
+		ride.span.end()
 		ride.report(context.Canceled)
 	}
-	if overdue || ride.aboard == 0 {
-		l.release(ride)
-	}
+	l.release(ride)
 }
 
 // errOverdue is what becomes of a ride that a caller's budget did not suffice for.

@@ -39,6 +39,8 @@ var faultMatrix = []row{
 	{fault: "pipeline: a reply lost, TRYAGAIN or LOADING first, NOSCRIPT inside", not: "a decision is one command, of its own or shared, and no pipeline nor MULTI is ever sent: TestOneCommand"},
 	{fault: "server never answers, budget 100 ms", invariant: "calls end with their budget", produce: silentServer},
 	{fault: "context cancelled or past its deadline mid-read", invariant: "returns at once; no goroutine stays", test: "TestFrozenServer"},
+	{fault: "server frozen, and the callers' deadlines are sooner than the budget", invariant: "their contexts' errors, until five calls in a row have had no answer within the budget; then as onfail says, at once", test: "TestDeadlinesOfAFrozenServer"},
+	{fault: "callers' deadlines shorter than the way to a server that answers", invariant: "their contexts' errors; the breaker stays shut, and callers with time are decided", test: "TestBudgetByTheClock"},
 	{fault: "context done before the call", invariant: "nothing is sent", produce: doneContext},
 	{fault: "pool exhausted", invariant: "ends with the budget; unavailable", test: "TestExhaustedPool"},
 	{fault: "20 ms more on every packet", invariant: "admitted = limit, no call fails", produce: slowPackets},

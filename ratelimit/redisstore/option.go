@@ -17,7 +17,8 @@ const DefaultBudget = 100 * time.Millisecond
 
 // WithBudget sets how long one Take, or one GiveBack, may last; it is longer than zero. The default is
 // [DefaultBudget]. Lower it where callers would rather go on without the store than wait, raise it where the store is far away. The
-// context's deadline, where it is earlier, ends the call too, and so does the client's ReadTimeout: [Store.Check] says so where that is shorter.
+// context's deadline, where it is earlier, ends the call too, but not the time that the server has to answer before that counts as a failure of its; and so does the
+// client's ReadTimeout: [Store.Check] says so where that is shorter.
 func WithBudget(d time.Duration) Option {
 	return optionFunc(func(s *Store) error {
 		if d <= 0 {

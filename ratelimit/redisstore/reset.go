@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 
-	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
@@ -27,7 +26,7 @@ func (s *Store) each(ctx context.Context, d decision, mayRepeat bool, said func(
 	if ctx.Err() != nil {
 		return expired(ctx, false)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
+	limited, cancel := s.within(ctx)
 	defer cancel()
 	for _, g := range s.groups(d.requests) {
 		f := s.flight(batch{d.part(g)}, mayRepeat)

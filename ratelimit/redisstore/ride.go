@@ -35,6 +35,7 @@ type ride struct {
 
 	// Under the lane's mu.
 	aboard   int            // riders that have not left
+	hasty    int            // of those that have, by whose budgets the server is yet judged
 	released bool           // its place in the lane is another's
 	over     bool           // it has landed
 	late     bool           // its caller drives it and should have been back
@@ -66,7 +67,7 @@ func (r *ride) board(waiting *rider) {
 	if len(r.riders) == 0 {
 		r.span.Context = waiting.ctx
 	}
-	r.span.include(waiting.deadline)
+	r.span.include(waiting.budget)
 	r.riders = append(r.riders, waiting)
 	r.aboard++
 	r.keys += len(waiting.requests)
@@ -96,7 +97,6 @@ func (r *ride) fly() {
 		verdicts, err = r.batch.decode(reply)
 	}
 	r.lane.mu.Lock()
-	r.disembark()
 	r.landed(err)
 	r.lane.mu.Unlock()
 	r.land(verdicts, err)
@@ -109,11 +109,16 @@ func (r *ride) disembark() {
 	}
 }
 
-// landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that. The lane's mu is held.
+// landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that: then the budgets of those whose deadlines were sooner
+// say what there is to say of the server. The lane's mu is held.
 func (r *ride) landed(err error) {
-	if err != nil && r.aboard == 0 {
+	if err != nil && r.span.Err() != nil {
+		if r.hasty > 0 {
+			return
+		}
 		err = context.Canceled
 	}
+	r.disembark()
 	r.report(err)
 }
 

@@ -10,10 +10,9 @@ import (
 // rider is one caller's decision, on its way through a lane.
 type rider struct {
 	decision
-	ctx      context.Context
-	budget   time.Time // when it ends
-	deadline time.Time // when it or the context ends
-	answers  uint64    // that the server had given when the rider came
+	ctx     context.Context
+	budget  time.Time // when it ends
+	answers uint64    // that the server had given when the rider came
 
 	state  atomic.Int32
 	ride   *ride         // that it is on; under the lane's mu
@@ -27,6 +26,7 @@ type rider struct {
 
 	// In the lane's roster, under its mu.
 	waits          bool
+	hasty          bool // its caller has left at its own deadline, and the budget goes on, which is the server's
 	previous, next *rider
 }
 
@@ -46,10 +46,6 @@ var riders = sync.Pool{New: func() any {
 func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
 	r := riders.Get().(*rider)
 	r.decision, r.ctx, r.budget = d, ctx, time.Now().Add(budget)
-	r.deadline = r.budget
-	if end, ok := ctx.Deadline(); ok && end.Before(r.deadline) {
-		r.deadline = end
-	}
 	return r
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
+	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
 // flight is a batch on its way to the server and back. Its verdicts and err are valid once done is closed.
@@ -63,14 +64,21 @@ func (f *flight) landed() bool {
 }
 
 // wait returns the verdict of a flight of one decision, or an error once limited, which is ctx within the budget,
-// is done. What has not been sent by then never is.
-func (f *flight) wait(ctx, limited context.Context) (verdict, error) {
+// is done. What has not been sent by then never is. Of a caller whose deadline is sooner than the budget, the server has the budget to answer all the same.
+func (f *flight) wait(ctx context.Context, limited term) (verdict, error) {
 	v, err := f.end(ctx, limited)
-	if f.pass != nil {
+	switch {
+	case f.pass == nil:
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*store.Error)):
+		f.pass.ReportLater(f.done, f.told, limited.budget)
+	default:
 		f.pass.Report(err)
 	}
 	return v, err
 }
+
+// told is how f has landed, and false where that may be because its caller has gone.
+func (f *flight) told() (error, bool) { return f.err, f.err == nil || f.call.Sent() }
 
 func (f *flight) end(ctx, limited context.Context) (verdict, error) {
 	select {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 )
 
-// span is the context of a ride: that of its first rider, but for its end.
+// span is the context of a ride: that of its first rider, but for its end. The deadlines of callers do not cut it short: a server has the budget to answer, and a client that
+// heeds contexts would break the connection.
 type span struct {
 	context.Context
-	deadline time.Time // the latest of its riders'
+	deadline time.Time // the end of the latest budget of its riders'
 
 	mu    sync.Mutex
 	done  chan struct{} // made when somebody asks for it
@@ -17,9 +20,9 @@ type span struct {
 }
 
 // include is called before the ride.
-func (s *span) include(deadline time.Time) {
-	if s.deadline.Before(deadline) {
-		s.deadline = deadline
+func (s *span) include(budget time.Time) {
+	if s.deadline.Before(budget) {
+		s.deadline = budget
 	}
 }
 
@@ -46,7 +49,7 @@ func (s *span) Err() error {
 	return nil
 }
 
-// end says that all riders have left.
+// end says that nobody waits for the ride, nor for what it says of the server.
 func (s *span) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,3 +61,18 @@ func (s *span) end() {
 		close(s.done)
 	}
 }
+
+// term is the context of a call, whose deadline is the end of the budget, be it that the caller's own comes before: that ends his wait, and not the client's.
+type term struct {
+	context.Context
+	budget time.Time
+}
+
+// within returns the term of a call that begins now, and what ends it.
+func (s *Store) within(ctx context.Context) (term, context.CancelFunc) {
+	ends := time.Now().Add(s.budget)
+	limited, cancel := context.WithDeadlineCause(ctx, ends, rediscall.ErrBudget)
+	return term{limited, ends}, cancel
+}
+
+func (t term) Deadline() (time.Time, bool) { return t.budget, true }

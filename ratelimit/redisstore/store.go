@@ -94,8 +94,8 @@ const (
 func randomBase() uint64 { return minBase + rand.Uint64N(maxBase-minBase) }
 
 // Take decides one call, in one script where the keys permit it. It returns within the budget, or once ctx is done.
-// Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that a server has not decided, it is not
-// asked for 250 ms, and then by one call at a time until it decides again: until then calls that need it fail at once as [store.Unavailable].
+// Where ctx or the budget ends it, the call may yet be charged. After five calls in a row that a server has not decided within the budget, be it that their contexts have
+// ended by a deadline before, it is not asked for 250 ms, and then by one call at a time until it decides again: until then calls that need it fail at once as [store.Unavailable].
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
 	if err := validate(requests); err != nil {
 		return misconfigured(err)
@@ -111,7 +111,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	if s.lane != nil {
 		return s.lane.take(ctx, d, out)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
+	limited, cancel := s.within(ctx)
 	defer cancel()
 	for {
 		d.base = s.base()
@@ -127,7 +127,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 }
 
 // decide decides d, split where its keys are of several groups. limited is ctx within the budget.
-func (s *Store) decide(ctx, limited context.Context, d decision) (verdict, error) {
+func (s *Store) decide(ctx context.Context, limited term, d decision) (verdict, error) {
 	groups := s.split(d.requests)
 	var flights []*flight
 	for _, g := range groups {
@@ -201,7 +201,7 @@ func (s *Store) GiveBack(ctx context.Context, receipt store.Receipt) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	limited, cancel := context.WithTimeoutCause(ctx, s.budget, rediscall.ErrBudget)
+	limited, cancel := s.within(ctx)
 	defer cancel()
 	parts := s.returns(receipt)
 	for i := range parts {

@@ -95,8 +95,8 @@ func (s *Server) Permit() (Pass, error) {
 }
 
 // Report says how the call ended, the first time. What a server refuses is as good as what it decides: it answers. A caller who
-// goes away says nothing of the server, nor does a budget that has ended while the server answered others: then more was asked of the
-// client than it has connections for.
+// goes away says nothing of the server, nor does a deadline of his that is sooner than the budget, for which there is [Pass.ReportLater], nor a budget that has ended while
+// the server answered others: then more was asked of the client than it has connections for.
 func (p *Pass) Report(err error) {
 	s := p.server
 	if s == nil {
@@ -120,6 +120,31 @@ func (p *Pass) Report(err error) {
 	if circuit, refused := s.circuit.Allow(); refused == nil {
 		s.learn(circuit, err)
 	}
+}
+
+// ReportLater reports on a call whose caller has gone because his own deadline was sooner than the budget, which is the server's time: how it lands, which told says once
+// landed is closed; or that nobody has answered it, once the budget ends. Where told is false, the call has failed because its caller has gone. ReportLater does not wait, and
+// the pass is used up: its Report does nothing.
+func (p *Pass) ReportLater(landed <-chan struct{}, told func() (err error, is bool), ends time.Time) {
+	later := *p
+	p.server = nil
+	if later.server == nil {
+		return
+	}
+	go func() {
+		budget := time.NewTimer(time.Until(ends))
+		defer budget.Stop()
+		select {
+		case <-landed:
+			if err, is := told(); is {
+				later.Report(err)
+				return
+			}
+			<-budget.C
+		case <-budget.C:
+		}
+		later.Report(Fail(later.server.servers.pkg, store.Indeterminate, ErrBudget, ""))
+	}()
 }
 
 // learn tells the circuit how a call ended. Where the server gets a rest because it is silent, it may be that the client's connections are.

@@ -214,3 +214,54 @@ func TestTellsOfServersBetweenRests(t *testing.T) {
 		want("once a call was decided", 0)
 	})
 }
+
+// TestReportsOfThoseWhoHaveGone holds what a call says of the server whose caller's deadline was sooner than the budget: how it lands, and that nobody has answered it
+// once the budget ends, unless others have been answered meanwhile.
+func TestReportsOfThoseWhoHaveGone(t *testing.T) {
+	const budget, lands = 100 * time.Millisecond, 60 * time.Millisecond
+	for name, test := range map[string]struct {
+		lands  bool
+		end    error
+		gone   bool // it ends because its caller has gone
+		others bool // are answered meanwhile
+		want   bool // that the server rests after five
+		at     time.Duration
+	}{
+		"never lands":                            {want: true, at: budget},
+		"never lands, others do":                 {others: true, at: budget},
+		"lands with an answer":                   {lands: true, at: lands},
+		"lands with a failure":                   {lands: true, end: ends['f'], want: true, at: lands},
+		"lands refused":                          {lands: true, end: ends['r'], at: lands},
+		"is not sent":                            {lands: true, end: ends['f'], gone: true, want: true, at: budget},
+		"is not sent, while others are answered": {lands: true, end: ends['f'], gone: true, others: true, at: budget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewServers("rediscall", nil).Of("")
+				for range trip {
+					pass, err := s.Permit()
+					if err != nil {
+						t.Fatal(err)
+					}
+					landed := make(chan struct{})
+					if test.lands {
+						time.AfterFunc(lands, func() { close(landed) })
+					}
+					pass.ReportLater(landed, func() (error, bool) { return test.end, !test.gone }, time.Now().Add(budget))
+					pass.Report(nil) // which says nothing any more
+				}
+				if test.others {
+					other, _ := s.Permit()
+					other.Report(nil)
+				}
+				time.Sleep(test.at - time.Nanosecond)
+				synctest.Wait()
+				wantRest(t, "before the end", s, false)
+				time.Sleep(time.Nanosecond)
+				synctest.Wait()
+				wantRest(t, "at the end", s, test.want)
+				time.Sleep(budget)
+			})
+		})
+	}
+}
