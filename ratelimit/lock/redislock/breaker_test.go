@@ -1,16 +1,55 @@
 package redislock_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
+
+// TestDeadlinesOfAFrozenServerLetItRest holds that acquisitions whose deadlines are sooner than the budget find out, too, that a server does not answer.
+func TestDeadlinesOfAFrozenServerLetItRest(t *testing.T) {
+	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			s := newStore(t, server.Client(t), redislock.WithBudget(500*time.Millisecond))
+			h := holder{t, s, semaphore}
+			until(t, func() bool {
+				got, err := h.hold("warm", 0)
+				return err == nil && got.unlock() == nil
+			})
+			server.Freeze(t)
+			defer server.Resume(t)
+			ask := func() error {
+				ctx, end := context.WithTimeout(context.Background(), 40*time.Millisecond)
+				defer end()
+				c := lock.Claim{Name: "cold", ID: "a:0", Lease: time.Second}
+				if semaphore {
+					c.Limit, c.Cost = 3, 1
+				}
+				_, err := s.Acquire(ctx, c)
+				return err
+			}
+			for i := range 5 {
+				if err := ask(); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*store.Error)) {
+					t.Fatalf("acquisition %d = %v, want %v", i, err, context.DeadlineExceeded)
+				}
+			}
+			until(t, func() bool { // once the budget of the fifth has ended
+				err := ask()
+				return err != nil && strings.Contains(err.Error(), "not asked for a moment")
+			})
+		})
+	}
+}
 
 // TestBreaker holds that a server which does not answer is not waited for after five acquisitions, that what is let go then
 // is free once the server answers, and that it is asked again then.

@@ -124,6 +124,9 @@ func (f *flight) result(ctx context.Context) ([]int64, error) {
 	return f.reply, f.err
 }
 
+// told is how f has landed, and false where its caller has gone before it was sent.
+func (f *flight) told() (error, bool) { return f.err, f.err == nil || f.call.Sent() }
+
 func (f *flight) landed() bool {
 	if f.done == nil {
 		return true

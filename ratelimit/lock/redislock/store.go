@@ -90,7 +90,7 @@ func (s *Store) scriptsOf(c *lock.Claim) *scripts {
 // Acquire waits for its turn where this process asks the server for as much already as three quarters of the client's connections carry, but for a further eighth, which
 // is for claims that are Next: for its Patience, and for no longer than the
 // budget, and then fails with [lock.ErrCrowded]. Once it is its turn, it returns within the budget, or once ctx is done. Where that leaves open whether c is met, it is released once
-// that is known. After five acquisitions in a row that a server has not decided, it is not asked for 250 ms, and then by one at a time until it
+// that is known. After five acquisitions in a row that a server has not decided within the budget, be it that their contexts have ended by a deadline before, it is not asked for 250 ms, and then by one at a time until it
 // decides again: until then Acquire of its names fails at once as [store.Unavailable].
 func (s *Store) Acquire(ctx context.Context, c lock.Claim) (a lock.Answer, err error) {
 	if err := s.check(ctx, c); err != nil {
@@ -122,9 +122,14 @@ func (s *Store) Acquire(ctx context.Context, c lock.Claim) (a lock.Answer, err e
 		return lock.Answer{}, err
 	}
 	answers := server.Answers()
-	a, err = s.acquire(ctx, c, k, place)
+	ends := time.Now().Add(s.budget)
+	a, f, err := s.acquire(ctx, c, k, place)
 	err = server.Crowded(err, answers)
-	pass.Report(err)
+	if f.outlasts && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*store.Error)) {
+		pass.ReportLater(f.done, f.told, ends)
+	} else {
+		pass.Report(err)
+	}
 	return a, refusal(server, err)
 }
 
@@ -147,8 +152,8 @@ func refusal(of *rediscall.Server, err error) error {
 // server is the one that has the keys, which all lie in one slot.
 func (s *Store) server(k *keys) *rediscall.Server { return s.servers.Of(k.held.(string)) }
 
-// acquire asks, and leaves place once the server has answered, or the client has given up on that.
-func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place rediscall.Place) (lock.Answer, error) {
+// acquire asks, by the flight that it returns, and leaves place once the server has answered, or the client has given up on that.
+func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place rediscall.Place) (lock.Answer, *flight, error) {
 	s.inbox.stand(c.Waiter)
 	var words []any
 	switch {
@@ -175,12 +180,13 @@ func (s *Store) acquire(ctx context.Context, c lock.Claim, k *keys, place redisc
 		if c.Last {
 			s.inbox.leave(c.Waiter)
 		}
-		return answer(c, reply)
+		a, err := answer(c, reply)
+		return a, f, err
 	}
 	if open(err) {
 		s.settle(f, c)
 	}
-	return lock.Answer{}, err
+	return lock.Answer{}, f, err
 }
 
 // vacate leaves place once f has landed: until then it takes a connection.
