@@ -57,7 +57,7 @@ func (s *Cells) find(now int64, requests []store.Request, cells []*Cell) call {
 	for i := range requests {
 		steps := stepsOf(&requests[i])
 		s.places = append(s.places, place{
-			req: &requests[i], shard: &s.shard, steps: steps, counts: cells[i].hold(now, steps), expires: &cells[i].expires, live: true,
+			req: &requests[i], shard: &s.shard, steps: steps, counts: cells[i].hold(now, steps), expires: &cells[i].expires, live: true, known: true,
 		})
 	}
 	return s.places

@@ -6,11 +6,12 @@ const shardCount = 64
 
 // shard is one part of the keys behind one mutex.
 type shard struct {
-	mu    sync.Mutex
-	books [kinds]book      // of the keys, by the kinds of their steps; nil where there are none yet
-	names uint64           // admissions that it has named
-	doors map[string]*door // of keys whose limits have bans, and that have been denied
-	_     [8]byte          // two shards share no cache line
+	mu      sync.Mutex
+	buckets table[bucket, *bucket]
+	books   [kinds]book      // of the keys, by the kinds of their steps, that of buckets too; nil where there are none yet
+	names   uint64           // admissions that it has named
+	doors   map[string]*door // of keys whose limits have bans, and that have been denied
+	_       [48]byte         // two shards share no cache line
 }
 
 // book is the keys that count by the same steps.
@@ -35,7 +36,7 @@ func (sh *shard) name(index int) uint64 {
 // book returns the keys that count by steps.
 func (sh *shard) book(steps *steps) book {
 	if sh.books[steps.kind] == nil {
-		sh.books[steps.kind] = steps.book()
+		sh.books[steps.kind] = steps.book(sh)
 	}
 	return sh.books[steps.kind]
 }

@@ -35,11 +35,11 @@ type admission struct {
 
 // steps are one way to count.
 type steps struct {
-	kind      int           // which of all, 0 to kinds-1
-	counts    func() counts // that hold nothing
-	book      func() book   // without keys
-	none      counts        // of all keys that hold nothing; never changed
-	remembers bool          // every admission by its id
+	kind      int               // which of all, 0 to kinds-1
+	counts    func() counts     // that hold nothing
+	book      func(*shard) book // of a shard that has none yet
+	none      counts            // of all keys that hold nothing; never changed
+	remembers bool              // every admission by its id
 }
 
 // countsOf is the pointers to T that are counts.
@@ -52,14 +52,20 @@ func newSteps[T any, C countsOf[T]](kind int, remembers bool) *steps {
 	return &steps{
 		kind:      kind,
 		counts:    func() counts { return C(new(T)) },
-		book:      func() book { return new(table[T, C]) },
+		book:      func(*shard) book { return new(table[T, C]) },
 		none:      C(new(T)),
 		remembers: remembers,
 	}
 }
 
+// withBook makes s count in a book that a shard has from its beginning.
+func withBook(s *steps, book func(*shard) book) *steps {
+	s.book = book
+	return s
+}
+
 var (
-	bucketSteps         = newSteps[bucket](0, false)
+	bucketSteps         = withBook(newSteps[bucket](0, false), func(sh *shard) book { return &sh.buckets })
 	slidingLogSteps     = newSteps[slidingLog](1, true)
 	slidingWindowSteps  = newSteps[slidingWindow](2, false)
 	fixedWindowSteps    = newSteps[fixedWindow](3, false)
