@@ -136,6 +136,10 @@ func hastyBubbles() map[string]func(t *testing.T, p *puppet) {
 		all["deadlines before a silent server, in "+name] = func(t *testing.T, p *puppet) { hastyInSilence(t, p, start(t, p)) }
 		all["deadlines before a server that is further away, in "+name] = func(t *testing.T, p *puppet) { hastyFromAfar(t, p, start(t, p)) }
 	}
+	for name, opts := range map[string][]redisstore.Option{"a lane": nil, "flights": {redisstore.WithBatching(1)}} {
+		all["deadlines before a new connection is ready, in "+name] = func(t *testing.T, p *puppet) { hastyAndUnconnected(t, p, opts...) }
+	}
+	all["deadlines while slots move"] = hastyAmongMovingSlots
 	all["deadlines while the server cannot be dialled"] = func(t *testing.T, p *puppet) {
 		p.set(func(p *puppet) { p.dials = true })
 		hastyInSilence(t, p, bubbleStore(t, p.plain(t)))
@@ -203,5 +207,41 @@ func hastyAndCrowded(t *testing.T, p *puppet) {
 		if err := askHasty(s, time.Minute, oneHalf); err != nil {
 			t.Errorf("Take of a caller with time = %v, want a decision", err)
 		}
+	}
+}
+
+// hastyAndUnconnected asks by connections that take longer than the deadlines to be ready, each of which is closed before the next call: the server answers on all of them, within the
+// budget.
+func hastyAndUnconnected(t *testing.T, p *puppet, opts ...redisstore.Option) {
+	p.set(func(p *puppet) { p.says = allows })
+	idle := time.Minute
+	s := bubbleStore(t, p.plain(t, func(o *redis.Options) {
+		o.ConnMaxIdleTime = idle
+		o.OnConnect = func(context.Context, *redis.Conn) error {
+			time.Sleep(2 * hasty)
+			return nil
+		}
+	}), opts...)
+	for range 20 {
+		if ended, rests := hastyCalls(t, s, 1, hasty, oneHalf); ended != 1 || rests != 0 {
+			t.Fatal("a call is not sent because the server rests, want that it answers")
+		}
+		time.Sleep(2 * bubbleBudget)
+		if got := s.Resting(); len(got) > 0 {
+			t.Fatalf("Resting() = %q, want none", got)
+		}
+		time.Sleep(2 * idle)
+	}
+}
+
+// hastyAmongMovingSlots asks for keys of a slot of which the server has a part: it is the slot that cannot be decided on, and the server is well.
+func hastyAmongMovingSlots(t *testing.T, p *puppet) {
+	p.set(func(p *puppet) { p.says = func(string, []string) string { return "-TRYAGAIN slots move\r\n" } })
+	s := bubbleStore(t, p.cluster(t))
+	for range 20 {
+		if ended, rests := hastyCalls(t, s, 1, hasty, oneHalf); ended != 1 || rests != 0 {
+			t.Fatal("a call is not sent because the server rests, want that it says nothing of the server that one slot moves")
+		}
+		time.Sleep(3 * bubbleBudget / 2)
 	}
 }

@@ -30,6 +30,11 @@ func expired(ctx context.Context, sent bool) error {
 	return meaning{class: class}.fail(rediscall.ErrBudget)
 }
 
+// ofContext says whether err is that of a call which its context has ended: any other says how the server does.
+func ofContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
 func classIs(err error, class store.Class) bool {
 	var failed *store.Error
 	return errors.As(err, &failed) && failed.Class == class

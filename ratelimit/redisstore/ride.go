@@ -110,9 +110,9 @@ func (r *ride) disembark() {
 }
 
 // landed tells the breaker how the ride has landed. Where its riders have left, it may have failed for that: then the budgets of those whose deadlines were sooner
-// say what there is to say of the server. The lane's mu is held.
+// say what there is to say of the server. Else the server has answered, be it that it was asked nothing any more. The lane's mu is held.
 func (r *ride) landed(err error) {
-	if err != nil && r.span.Err() != nil {
+	if ofContext(err) && r.span.Err() != nil {
 		if r.hasty > 0 {
 			return
 		}

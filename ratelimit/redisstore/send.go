@@ -78,7 +78,7 @@ func (f *flight) wait(ctx context.Context, limited term) (verdict, error) {
 }
 
 // told is how f has landed, and false where that may be because its caller has gone.
-func (f *flight) told() (error, bool) { return f.err, f.err == nil || f.call.Sent() }
+func (f *flight) told() (error, bool) { return f.err, !ofContext(f.err) || f.call.Sent() }
 
 func (f *flight) end(ctx, limited context.Context) (verdict, error) {
 	select {
@@ -91,7 +91,7 @@ func (f *flight) end(ctx, limited context.Context) (verdict, error) {
 	if f.err == nil {
 		return f.verdicts[0], nil
 	}
-	if limited.Err() != nil && (errors.Is(f.err, context.Canceled) || errors.Is(f.err, context.DeadlineExceeded)) {
+	if limited.Err() != nil && ofContext(f.err) {
 		return verdict{}, f.expired(ctx)
 	}
 	return verdict{}, f.err
