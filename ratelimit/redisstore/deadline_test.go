@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +140,8 @@ func hastyBubbles() map[string]func(t *testing.T, p *puppet) {
 	for name, opts := range map[string][]redisstore.Option{"a lane": nil, "flights": {redisstore.WithBatching(1)}} {
 		all["deadlines before a new connection is ready, in "+name] = func(t *testing.T, p *puppet) { hastyAndUnconnected(t, p, opts...) }
 	}
+	all["deadlines after an outage, before a new connection is there"] = hastyAfterAnOutage
+	all["deadlines before the server is asked"] = hastyBeforeAsking
 	all["deadlines while slots move"] = hastyAmongMovingSlots
 	all["deadlines while the server cannot be dialled"] = func(t *testing.T, p *puppet) {
 		p.set(func(p *puppet) { p.dials = true })
@@ -239,9 +242,66 @@ func hastyAmongMovingSlots(t *testing.T, p *puppet) {
 	p.set(func(p *puppet) { p.says = func(string, []string) string { return "-TRYAGAIN slots move\r\n" } })
 	s := bubbleStore(t, p.cluster(t))
 	for range 20 {
-		if ended, rests := hastyCalls(t, s, 1, hasty, oneHalf); ended != 1 || rests != 0 {
-			t.Fatal("a call is not sent because the server rests, want that it says nothing of the server that one slot moves")
+		if err := askHasty(s, hasty, oneHalf); err == nil {
+			t.Error("Take succeeds, want an error")
 		}
-		time.Sleep(3 * bubbleBudget / 2)
+		time.Sleep(bubbleBudget)
+		if got := s.Resting(); len(got) > 0 {
+			t.Fatalf("Resting() = %q, want none", got)
+		}
+	}
+}
+
+// hastyAfterAnOutage asks a server that is back, by new connections that take longer than the deadline to be there: the one call that finds that out takes no longer than they do.
+func hastyAfterAnOutage(t *testing.T, p *puppet) {
+	const long = 100 * bubbleBudget
+	client := p.plain(t, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			time.Sleep(2 * hasty)
+			return p.dial(ctx, network, addr)
+		}
+	})
+	s, err := redisstore.New(client, redisstore.WithBudget(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := askHasty(s, bubbleBudget, oneHalf); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Take = %v, want %v", err, context.DeadlineExceeded)
+		}
+	}
+	time.Sleep(long)
+	if got := s.Resting(); len(got) != 1 {
+		t.Fatalf("Resting() = %q after five calls that nobody has answered, want the server", got)
+	}
+	p.set(func(p *puppet) { p.says = allows })
+	time.Sleep(time.Second)
+	if err := askHasty(s, hasty, oneHalf); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Take = %v, want %v", err, context.DeadlineExceeded)
+	}
+	time.Sleep(2 * hasty)
+	if err := askHasty(s, time.Minute, oneHalf); err != nil {
+		t.Errorf("Take of a caller with time = %v, want a decision", err)
+	}
+}
+
+// hastyBeforeAsking asks for callers who have gone by then: whose deadlines are too short for anything to be said of the server.
+func hastyBeforeAsking(t *testing.T, p *puppet) {
+	asked := 0
+	p.set(func(p *puppet) {
+		p.says = func(addr string, words []string) string {
+			asked++
+			return allows(addr, words)
+		}
+	})
+	s := bubbleStore(t, p.plain(t))
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 0)
+		redisstore.LeaveBeforeAsking(ctx, s, []store.Request{request(oneHalf, 10, 1)})
+		cancel()
+	}
+	time.Sleep(2 * bubbleBudget)
+	if got := s.Resting(); len(got) > 0 || asked > 0 {
+		t.Errorf("Resting() = %q, and the server was asked %d times, want none and never", got, asked)
 	}
 }

@@ -99,6 +99,17 @@ func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) int
 	return l.aloft
 }
 
+// LeaveBeforeAsking has a rider leave whose ride has not begun to ask.
+func LeaveBeforeAsking(ctx context.Context, s *Store, requests []store.Request) {
+	l := s.lane
+	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
+	r.answers = l.server.Answers()
+	ride := l.enter(r, false)
+	sent, _ := r.leave()
+	l.leave(r, sent)
+	l.run(ride)
+}
+
 // Aloft is how many rides a lane has on their way at once.
 const Aloft = aloft
 

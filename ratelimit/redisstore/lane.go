@@ -281,8 +281,8 @@ func (l *lane) leave(r *rider, sent bool) {
 	case r.waits:
 		r.hasty = true
 		ride.hasty++
-		if ride.aboard == 0 && !sent {
-			ride.span.end() // which may wait for a connection: nothing of it is to be sent any more
+		if ride.aboard == 0 && !sent && !ride.pass.Probes() {
+			ride.span.end() // which may wait for a connection: nothing of it is to be sent any more, but by the only one that asks after a rest
 		}
 	default:
 		l.overdue(ride, r)

@@ -74,18 +74,21 @@ func (r *ride) board(waiting *rider) {
 	r.units += waiting.units()
 }
 
-// fly decides for all riders that do not leave before.
+// fly decides for all riders that do not leave before. Where all have, it does not ask, nor for a pass, which may be the only one.
 func (r *ride) fly() {
 	s := r.lane.store
+	r.lane.mu.Lock()
+	if r.aboard == 0 {
+		r.lane.mu.Unlock()
+		return
+	}
 	pass, err := r.lane.server.Permit()
 	if err != nil {
-		r.lane.mu.Lock()
 		r.disembark()
 		r.lane.mu.Unlock()
 		r.land(nil, err)
 		return
 	}
-	r.lane.mu.Lock()
 	r.pass = pass
 	r.lane.mu.Unlock()
 	r.call.Package, r.call.Client, r.call.Cargo, r.call.Server = "redisstore", s.client, r, r.lane.server

@@ -94,6 +94,11 @@ func (s *Server) Permit() (Pass, error) {
 	return p, nil
 }
 
+// Probes says whether the call is the only one that asks the server after a rest, as long as its end is not reported.
+func (p *Pass) Probes() bool {
+	return p.server != nil && p.circuit != nil && p.server.circuit.State() == gobreaker.StateHalfOpen
+}
+
 // Report says how the call ended, the first time. What a server refuses is as good as what it decides: it answers. A caller who
 // goes away says nothing of the server, nor does a deadline of his that is sooner than the budget, for which there is [Pass.ReportLater], nor a budget that has ended while
 // the server answered others: then more was asked of the client than it has connections for.
