@@ -130,7 +130,7 @@ var mutations = []mutation{
 			reply, err`, ".", "TestPanickingClient"},
 }
 
-// TestMutations breaks the code in one place at a time and runs the test that is to notice. Without -mutations it holds
+// TestMutations breaks the code in one place at a time and runs the test that is to notice, for a minute at most: some mistakes have a test stand still. Without -mutations it holds
 // only that the places are there.
 func TestMutations(t *testing.T) {
 	for _, m := range mutations {
@@ -139,7 +139,7 @@ func TestMutations(t *testing.T) {
 			if !*breaks {
 				return
 			}
-			out, err := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "120s", "-run", "^"+m.test+"$", m.pkg).CombinedOutput()
+			out, err := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "60s", "-run", "^"+m.test+"$", m.pkg).CombinedOutput()
 			m.wantNoticed(t, out, err)
 		})
 	}
