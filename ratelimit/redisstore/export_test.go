@@ -86,17 +86,15 @@ func Queued(s *Store) int {
 	return len(s.lane.queue)
 }
 
-// LeaveAtLanding has a rider leave whose ride lands before the lane hears of it, and returns how many places for rides are taken then.
-func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) int {
+// LeaveAtLanding has a rider leave whose ride lands before the lane hears of it.
+func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) {
 	l := s.lane
 	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
+	r.state.Store(queued)
 	ride := l.enter(r, false)
 	sent, _ := r.leave()
 	l.run(ride)
 	l.leave(r, sent)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.aloft
 }
 
 // LeaveBeforeAsking has a rider leave whose ride has not begun to ask.
@@ -104,11 +102,22 @@ func LeaveBeforeAsking(ctx context.Context, s *Store, requests []store.Request) 
 	l := s.lane
 	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
 	r.answers = l.server.Answers()
+	r.state.Store(queued)
 	ride := l.enter(r, false)
 	sent, _ := r.leave()
 	l.leave(r, sent)
 	l.run(ride)
 }
+
+// Rides is how many places for rides are taken, and by how many riders.
+func Rides(s *Store) [2]int {
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	return [2]int{s.lane.aloft, s.lane.busy}
+}
+
+// Share is how many of a queue a ride takes.
+func Share(queue, busy, most int) int { return share(queue, busy, most) }
 
 // Aloft is how many rides a lane has on their way at once.
 const Aloft = aloft

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +13,10 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-const aloft = 2 // rides of a lane that are on their way at once: while the server executes one, the next is written
+const (
+	aloft = 2  // rides of a lane that are on their way at once: while the server executes one, the next is written
+	few   = 32 // decisions, which a ride takes whatever others have
+)
 
 // lane decides for callers who come while others are served: their decisions queue, and the next ride has all of them.
 // Whoever comes to an empty lane goes at once. Nothing waits for company.
@@ -28,6 +30,7 @@ type lane struct {
 	queue []*rider
 	waits roster
 	aloft int       // rides on their way that somebody waits for
+	busy  int       // riders on them
 	late  int       // rides whose callers drive them, and should have been back
 	wary  time.Time // until when nobody drives, for one has been late; zero if none has
 }
@@ -100,6 +103,7 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 // verdict returns what a rider has been told.
 func (l *lane) verdict(r *rider) (verdict, error) {
 	if !r.overdue {
+		r.ride.told.Done()
 		return r.verdict, r.err
 	}
 	l.leave(r, r.sent)
@@ -144,6 +148,7 @@ func (l *lane) enter(r *rider, alone bool) *ride {
 	}
 	if !alone {
 		l.aloft++
+		l.busy++
 	}
 	return ride
 }
@@ -199,7 +204,7 @@ func (l *lane) run(r *ride) {
 	deepen()
 	for r != nil {
 		r.fly()
-		runtime.Gosched() // those who have their answers may come again
+		r.told.Wait() // those who have their answers may come again
 		r = l.next(r)
 	}
 }
@@ -223,8 +228,7 @@ func (l *lane) next(r *ride) *ride {
 	if r.released {
 		return nil
 	}
-	r.released = true // of a rider that has left just before the ride landed, the lane hears afterwards
-	return l.follow()
+	return l.follow(r) // of a rider that has left just before the ride landed, the lane hears afterwards
 }
 
 // release gives the place of a ride that is on its way to another. The lane's mu is held.
@@ -232,34 +236,38 @@ func (l *lane) release(r *ride) {
 	if r.released {
 		return
 	}
-	r.released = true
-	if next := l.follow(); next != nil {
+	if next := l.follow(r); next != nil {
 		go l.run(next)
 	}
 }
 
 // follow puts what queues on a new ride in the place of one, or gives up the place.
-func (l *lane) follow() *ride {
+func (l *lane) follow(last *ride) *ride {
+	last.released = true
+	l.busy -= len(last.riders)
 	if len(l.queue) == 0 {
 		l.aloft--
 		return nil
 	}
 	r := newRide(l)
-	n := min(len(l.queue), l.most)
+	n, i := share(len(l.queue), l.busy, l.most), 0
 	r.riders, r.batch = slices.Grow(r.riders, n), slices.Grow(r.batch, n)
-	for i, waiting := range l.queue {
-		if !r.boards(waiting) {
-			l.queue = slices.Delete(l.queue, 0, i)
-			return r
-		}
+	for i < len(l.queue) && len(r.riders) < n && r.boards(l.queue[i]) {
+		i++
 	}
-	clear(l.queue)
-	l.queue = l.queue[:0]
+	l.queue = slices.Delete(l.queue, 0, i)
 	if len(r.riders) == 0 {
 		l.aloft--
 		return nil
 	}
+	l.busy += len(r.riders)
 	return r
+}
+
+// share is how many of a queue a ride takes while others have so many riders. All rides are to have as many: while the server executes one, those of another are told and
+// come again, and of a long one and a short one, each would wait for the other. A few are not shared out.
+func share(queue, busy, most int) int {
+	return min(max(few, (queue+busy+aloft-1)/aloft), queue, most)
 }
 
 // leave tells the ride of a rider that has left, whose decision the server may have if it was sent. A ride that has lost all of its riders no longer keeps others waiting.

@@ -342,8 +342,9 @@ func TestLeavingAtTheAnswer(t *testing.T) {
 	late, end := context.WithDeadline(context.Background(), time.Now())
 	defer end()
 	for i, ctx := range []context.Context{gone, late, gone, late} {
-		if got := redisstore.LeaveAtLanding(ctx, s, []store.Request{request(key, 100, 1)}); got != 0 {
-			t.Fatalf("%d places are taken after call %d, want 0", got, i)
+		redisstore.LeaveAtLanding(ctx, s, []store.Request{request(key, 100, 1)})
+		if got, want := redisstore.Rides(s), [2]int{}; got != want {
+			t.Fatalf("places taken, and riders, are %v after call %d, want none", got, i)
 		}
 	}
 }
@@ -454,6 +455,47 @@ func TestCrowdIsExact(t *testing.T) {
 	wg.Wait()
 	if allowed.Load() != 200 || others.Load() != 640 {
 		t.Errorf("%d and %d admitted, want 200 and 640", allowed.Load(), others.Load())
+	}
+}
+
+// Of a long script and a short one, each would wait for the other.
+func TestCrowdIsSharedOut(t *testing.T) {
+	c := newCrowd(t, redistest.Standalone(t).Client(t))
+	for round := range 2 {
+		c.gather()
+		scripts := c.gate.scripts.Load()
+		var answers []<-chan answer
+		for range 60 {
+			answers = append(answers, c.join(t.Context(), false, request(c.prefix+"a", 1000, 1)))
+		}
+		c.part()
+		for _, told := range answers {
+			<-told
+		}
+		if n := c.gate.scripts.Load() - scripts; n != redisstore.Aloft {
+			t.Errorf("60 callers took %d scripts in round %d, want %d", n, round, redisstore.Aloft)
+		}
+	}
+	until(t, 0, "riders are on their way", func() int { return redisstore.Rides(c.Store)[1] })
+}
+
+func TestShare(t *testing.T) {
+	for _, test := range []struct{ queue, busy, most, want int }{
+		{1, 0, 64, 1},
+		{1, 64, 64, 1},
+		{32, 0, 64, 32},
+		{33, 0, 64, 32},
+		{62, 1, 64, 32},
+		{63, 2, 64, 33},
+		{70, 29, 64, 50},
+		{70, 40, 64, 55},
+		{40, 60, 64, 40},
+		{200, 64, 64, 64},
+		{20, 0, 3, 3},
+	} {
+		if got := redisstore.Share(test.queue, test.busy, test.most); got != test.want {
+			t.Errorf("Share(%d, %d, %d) = %d, want %d", test.queue, test.busy, test.most, got, test.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,7 +32,8 @@ type ride struct {
 	firstDecision [1]decision
 	firstWords    [2]any
 
-	driven bool // by its caller
+	driven bool           // by its caller
+	told   sync.WaitGroup // riders that have their answers, and have not looked at them yet; of no ride that is driven
 
 	// Under the lane's mu.
 	aboard   int            // riders that have not left
@@ -170,6 +172,9 @@ func (r *ride) land(verdicts []verdict, err error) {
 		rider.err, rider.alone = err, alone
 		if i < len(verdicts) {
 			rider.verdict = verdicts[i]
+		}
+		if !r.driven {
+			r.told.Add(1)
 		}
 		rider.landed <- struct{}{}
 	}
