@@ -103,7 +103,9 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 // verdict returns what a rider has been told.
 func (l *lane) verdict(r *rider) (verdict, error) {
 	if !r.overdue {
-		r.ride.told.Done()
+		if !r.alone {
+			r.ride.told.Done()
+		}
 		return r.verdict, r.err
 	}
 	l.leave(r, r.sent)

@@ -33,7 +33,7 @@ type ride struct {
 	firstWords    [2]any
 
 	driven bool           // by its caller
-	told   sync.WaitGroup // riders that have their answers, and have not looked at them yet; of no ride that is driven
+	told   sync.WaitGroup // riders of several that have their answers, and have not looked at them yet
 
 	// Under the lane's mu.
 	aboard   int            // riders that have not left
@@ -173,7 +173,7 @@ func (r *ride) land(verdicts []verdict, err error) {
 		if i < len(verdicts) {
 			rider.verdict = verdicts[i]
 		}
-		if !r.driven {
+		if !alone {
 			r.told.Add(1)
 		}
 		rider.landed <- struct{}{}
