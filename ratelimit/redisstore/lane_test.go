@@ -461,22 +461,28 @@ func TestCrowdIsExact(t *testing.T) {
 // Of a long script and a short one, each would wait for the other.
 func TestCrowdIsSharedOut(t *testing.T) {
 	c := newCrowd(t, redistest.Standalone(t).Client(t))
-	for round := range 2 {
+	for _, callers := range []int{60, 100} {
 		c.gather()
-		scripts := c.gate.scripts.Load()
 		var answers []<-chan answer
-		for range 60 {
+		for range callers {
 			answers = append(answers, c.join(t.Context(), false, request(c.prefix+"a", 1000, 1)))
 		}
-		c.part()
+		c.gate.after.close()
+		c.gate.before.open()
+		until(t, redisstore.Aloft, "replies at the gate", c.gate.after.count)
+		c.gate.before.close()
+		c.gate.after.open()
+		until(t, redisstore.Aloft, "scripts at the gate", c.gate.before.count)
+		if got, want := redisstore.Rides(c.Store), [2]int{redisstore.Aloft, callers}; got != want {
+			t.Errorf("scripts, and callers on them, are %v, want %v", got, want)
+		}
+		c.gate.before.open()
+		c.first.Wait()
 		for _, told := range answers {
 			<-told
 		}
-		if n := c.gate.scripts.Load() - scripts; n != redisstore.Aloft {
-			t.Errorf("60 callers took %d scripts in round %d, want %d", n, round, redisstore.Aloft)
-		}
 	}
-	until(t, 0, "riders are on their way", func() int { return redisstore.Rides(c.Store)[1] })
+	until(t, 0, "callers are on their way", func() int { return redisstore.Rides(c.Store)[1] })
 }
 
 func TestShare(t *testing.T) {
