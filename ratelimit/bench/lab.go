@@ -16,6 +16,7 @@ type lab struct {
 	testing.TB
 	server   *redistest.Server
 	admin    *redis.Client
+	three    *redistest.Cluster // nil as long as nobody asks it
 	cleanups []func()
 }
 
@@ -40,6 +41,13 @@ func (l *lab) client() *redis.Client {
 func (l *lab) clean() {
 	if l.admin != nil {
 		l.admin.FlushAll(context.Background())
+	}
+	if l.three != nil {
+		for _, master := range l.three.Masters {
+			admin := redis.NewClient(&redis.Options{Addr: master.Addr()})
+			admin.FlushAll(context.Background())
+			admin.Close()
+		}
 	}
 }
 

@@ -165,23 +165,25 @@ func memTake(*lab) (call, error) {
 
 // bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.
 func bareEvalsha(l *lab) (call, error) {
-	var words []any
+	words, err := wordsOf(l)
+	client, ctx := l.client(), context.Background()
+	return func(id int) error {
+		args := append([]any(nil), words...)
+		args[3] = key(id)
+		return client.Process(ctx, redis.NewIntSliceCmd(ctx, args...))
+	}, err
+}
+
+// wordsOf are the words of the command that [redisTake] sends with one of them.
+func wordsOf(l *lab) (words []any, err error) {
 	spied := l.client()
 	spied.AddHook(spy{&words})
 	s, err := redisstore.New(spied, redisstore.WithBudget(10*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	if err := take(ctx, s, asks(compactLog, twoRules), false)(0); err != nil {
-		return nil, err
-	}
-	client := l.client()
-	return func(id int) error {
-		args := append([]any(nil), words...)
-		args[3] = key(id)
-		return client.Process(ctx, redis.NewIntSliceCmd(ctx, args...))
-	}, nil
+	err = take(context.Background(), s, asks(compactLog, twoRules), false)(0)
+	return words, err
 }
 
 // spy keeps the words of the last script.

@@ -36,6 +36,9 @@ var table = []row{
 	{"one-rule fixed-window / rueidislimiter's script", "fixed-window", "rueidislimiter's script", perSecond, 0, 0},
 	{"one-rule fixed-window / least one-rule script through rueidis", "fixed-window", "least through rueidis", perSecond, 0, 0},
 	{"two-rule compact-log / least one-rule script through rueidis", "compact-log", "least through rueidis", perSecond, 0, 0},
+	{"two-rule compact-log on 3 masters / the same script through AutoPipeline", "cluster", "cluster AutoPipeline", perSecond, 0, 0},
+	{"two-rule compact-log on 3 masters / bare EVALSHA of the same script", "cluster", "cluster bare EVALSHA", perSecond, 0, 0},
+	{"one caller on 3 masters, p50 / bare EVALSHA of the same script", "cluster alone", "cluster bare EVALSHA alone", nanos, 0, 0},
 	{"one caller, p50, two-rule compact-log / redis_rate one call", "compact-log alone", "redis_rate alone", nanos, 0, 0},
 	{"memstore gcra / x/time/rate, one limiter, ns", "memstore gcra", "x/time/rate", nanos, 0, 0},
 }
@@ -51,6 +54,12 @@ var contestants = map[string]contestant{
 	"fixed-window":        together(64, redisTake(fixedWindow, twoRules[1:])),
 	"compact-log alone":   in(ofReplies, redisTake(compactLog, twoRules)),
 	"compact-log request": in(ofReplies, redisRequest),
+
+	"cluster":                    together(64, clusterTake),
+	"cluster alone":              in(ofReplies, clusterTake),
+	"cluster bare EVALSHA":       together(64, clusterEvalsha(oneByOne)),
+	"cluster bare EVALSHA alone": in(ofReplies, clusterEvalsha(oneByOne)),
+	"cluster AutoPipeline":       together(64, clusterEvalsha(byAutoPipeline)),
 
 	"denied hot key":       together(64, deniedHotKey),
 	"denied through guard": together(64, deniedUser()),

@@ -23,7 +23,17 @@
 // whoever comes alone is sent at once. Each is decided as if it were alone, all or nothing, one after the other, and is told of
 // its own failure only. A caller who leaves before the script is written is not in it. Where the client's ContextTimeoutEnabled
 // is set and the context cannot be cancelled, a lone caller's script is sent from its own goroutine, which is faster: then the client's
-// hooks, too, are to heed the ends of their contexts. On a Cluster and a Ring each call is sent by itself.
+// hooks, too, are to heed the ends of their contexts.
+//
+// On a Cluster and a Ring callers who come while others of the same master or shard are served share the next pipeline to it: one EVALSHA for each hash tag among
+// their keys, since keys of several slots cannot share a script. What one EVALSHA of it is answered is told of its own callers alone, each is written
+// once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself while the others are told. The client's hooks see a
+// pipeline then; a hook of a node's own client (OnNewNode) is not to panic in it, for go-redis runs it in a goroutine of its own, where nothing can recover it.
+// A call whose keys lie in several slots sends its parts by themselves.
+//
+// It is not go-redis's AutoPipeline that sends, which does without what is promised here: it sends a command though its context has ended while it queued, it asks for
+// a command's arguments when it queues, so that none could be taken back, it ends no wait with a context or a budget, it has as many queues as
+// there are processors, so that one master which is silent keeps callers of others waiting, it is shared by all who use the client, and it is not to be had of a Ring.
 //
 // # Queues
 //

@@ -79,11 +79,12 @@ func CheckClock(server, now time.Time) []store.Finding {
 	return found
 }
 
-// Queued is how many decisions wait for a ride, those included whose callers have left since.
-func Queued(s *Store) int {
-	s.lane.mu.Lock()
-	defer s.lane.mu.Unlock()
-	return len(s.lane.queue)
+// Queued is how many decisions wait for a ride to the server of a key, those included whose callers have left since.
+func Queued(s *Store, key string) int {
+	l := s.laneOf(&decision{requests: []store.Request{{Key: key}}})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue)
 }
 
 // LeaveAtLanding has a rider leave whose ride lands before the lane hears of it.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -24,6 +25,7 @@ type lane struct {
 	store  *Store
 	server *rediscall.Server
 	most   int  // decisions of a ride
+	tags   bool // a script decides on keys of one hash tag
 	prompt bool // the client heeds the ends of contexts
 
 	mu    sync.Mutex
@@ -35,8 +37,9 @@ type lane struct {
 	wary  time.Time // until when nobody drives, for one has been late; zero if none has
 }
 
-func newLane(s *Store) *lane {
-	l := &lane{store: s, server: s.servers.Of(""), most: s.most}
+// newLane makes a lane to a server.
+func newLane(s *Store, server *rediscall.Server) *lane {
+	l := &lane{store: s, server: server, most: s.most, tags: s.group != nil}
 	l.waits = newRoster(l.expire)
 	if c, ok := s.client.(*redis.Client); ok {
 		l.prompt = prompt(c.Options())
@@ -76,7 +79,7 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 // decide sends the rider along the lane, alone if it is to be, and returns its answer. After an error it may still be on a ride, and
 // is not to be used again.
 func (l *lane) decide(r *rider, alone bool) (verdict, error) {
-	r.ride = nil
+	r.car = nil
 	r.state.Store(queued)
 	ride := l.enter(r, alone)
 	if ride != nil && ride.driven {
@@ -93,7 +96,7 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 		}
 		if sent, ok := r.leave(); ok {
 			l.leave(r, sent)
-			return verdict{}, expired(r.ctx, sent)
+			return verdict{}, l.expired(r, sent)
 		}
 	}
 	<-r.landed
@@ -103,14 +106,17 @@ func (l *lane) decide(r *rider, alone bool) (verdict, error) {
 // verdict returns what a rider has been told.
 func (l *lane) verdict(r *rider) (verdict, error) {
 	if !r.overdue {
-		if !r.alone {
-			r.ride.told.Done()
+		if r.car.ride.riders > 1 {
+			r.car.told.Done()
 		}
 		return r.verdict, r.err
 	}
 	l.leave(r, r.sent)
-	return verdict{}, expired(r.ctx, r.sent)
+	return verdict{}, l.expired(r, r.sent)
 }
+
+// expired is the error of a rider whose context or budget has ended.
+func (l *lane) expired(r *rider, sent bool) error { return l.server.At(expired(r.ctx, sent)) }
 
 // expire ends the wait of those whose budgets have ended.
 func (l *lane) expire() {
@@ -121,9 +127,10 @@ func (l *lane) expire() {
 		l.waits.remove(r)
 		if r.hasty {
 			r.hasty = false
-			r.ride.hasty--
-			l.overdue(r.ride, r)
-			l.deserted(r.ride)
+			ride := r.car.ride
+			ride.hasty--
+			l.overdue(ride, r)
+			l.deserted(ride)
 		} else if sent, ok := r.leave(); ok {
 			r.sent, r.overdue = sent, true
 			r.landed <- struct{}{}
@@ -169,7 +176,7 @@ func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
 	}
 	<-r.landed
 	if errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded) {
-		return verdict{}, expired(r.ctx, ride.call.Sent())
+		return verdict{}, l.expired(r, ride.first.call.Sent())
 	}
 	return r.verdict, r.err
 }
@@ -206,7 +213,7 @@ func (l *lane) run(r *ride) {
 	deepen()
 	for r != nil {
 		r.fly()
-		r.told.Wait() // those who have their answers may come again
+		r.wait() // those who have their answers may come again
 		r = l.next(r)
 	}
 }
@@ -246,23 +253,25 @@ func (l *lane) release(r *ride) {
 // follow puts what queues on a new ride in the place of one, or gives up the place.
 func (l *lane) follow(last *ride) *ride {
 	last.released = true
-	l.busy -= len(last.riders)
+	l.busy -= last.riders
 	if len(l.queue) == 0 {
 		l.aloft--
 		return nil
 	}
 	r := newRide(l)
 	n, i := share(len(l.queue), l.busy, l.most), 0
-	r.riders, r.batch = slices.Grow(r.riders, n), slices.Grow(r.batch, n)
-	for i < len(l.queue) && len(r.riders) < n && r.boards(l.queue[i]) {
+	if !l.tags {
+		r.add("").grow(n)
+	}
+	for i < len(l.queue) && r.riders < n && r.boards(l.queue[i]) {
 		i++
 	}
 	l.queue = slices.Delete(l.queue, 0, i)
-	if len(r.riders) == 0 {
+	if r.riders == 0 {
 		l.aloft--
 		return nil
 	}
-	l.busy += len(r.riders)
+	l.busy += r.riders
 	return r
 }
 
@@ -279,12 +288,16 @@ func share(queue, busy, most int) int {
 func (l *lane) leave(r *rider, sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ride := r.ride
-	if ride == nil {
+	c := r.car
+	if c == nil {
 		l.waits.remove(r)
 		return
 	}
-	ride.aboard--
+	if c.landed {
+		return // just as he has left
+	}
+	ride := c.ride
+	ride.aboard, c.aboard = ride.aboard-1, c.aboard-1
 	switch err := r.ctx.Err(); {
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		l.waits.remove(r)
@@ -315,7 +328,7 @@ func (l *lane) deserted(ride *ride) {
 	}
 	if ride.hasty == 0 {
 		ride.span.end()
-		ride.report(context.Canceled)
+		ride.report(cmp.Or(ride.failure, context.Canceled))
 	}
 	l.release(ride)
 }

@@ -26,12 +26,22 @@ import (
 type gate struct {
 	before, after door
 	scripts       atomic.Int32 // that have come to the first door
+	pipelines     atomic.Int32 // of scripts, that have
 }
 
 func (*gate) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !strings.HasPrefix(cmds[0].Name(), "eval") {
+			return next(ctx, cmds)
+		}
+		g.scripts.Add(int32(len(cmds)))
+		g.pipelines.Add(1)
+		g.before.pass()
+		defer g.after.pass()
+		return next(ctx, cmds)
+	}
 }
 
 func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -110,16 +120,30 @@ type crowd struct {
 	*redisstore.Store
 	t      *testing.T
 	gate   *gate
+	client redis.UniversalClient
 	prefix string
 	first  sync.WaitGroup
 }
 
-func newCrowd(t *testing.T, client *redis.Client, opts ...redisstore.Option) *crowd {
+func newCrowd(t *testing.T, client redis.UniversalClient, opts ...redisstore.Option) *crowd {
 	g := &gate{}
 	client.AddHook(g)
-	c := &crowd{Store: newStore(t, client, opts...), t: t, gate: g, prefix: redistest.Prefix(t)}
+	c := &crowd{Store: newStore(t, client, opts...), t: t, gate: g, client: client, prefix: redistest.Prefix(t)}
 	take(t, c, request(c.prefix+"first", 100, 1)) // loads the script
 	return c
+}
+
+// near is a key of the crowd's own of that name, which the server has that has the key of those who come first.
+func (c *crowd) near(name string) string {
+	key := c.prefix + name
+	cluster, ok := c.client.(*redis.ClusterClient)
+	if !ok {
+		return key
+	}
+	for i := 0; masterOf(c.t, cluster, key) != masterOf(c.t, cluster, c.prefix+"first"); i++ {
+		key = fmt.Sprint(c.prefix, name, "-", i)
+	}
+	return key
 }
 
 // gather fills the lane: whoever comes next queues.
@@ -142,12 +166,12 @@ type answer struct {
 func (c *crowd) join(ctx context.Context, detail bool, requests ...store.Request) <-chan answer {
 	c.t.Helper()
 	answers := make(chan answer, 1)
-	before := redisstore.Queued(c.Store)
+	before := redisstore.Queued(c.Store, requests[0].Key)
 	go func() {
 		out, err := store.Take(ctx, c, requests, detail)
 		answers <- answer{out, err}
 	}()
-	until(c.t, before+1, "callers queue", func() int { return redisstore.Queued(c.Store) })
+	until(c.t, before+1, "callers queue", func() int { return redisstore.Queued(c.Store, requests[0].Key) })
 	return answers
 }
 
@@ -181,7 +205,7 @@ func (c *crowd) sent() {
 // remaining is what is left of a hundred.
 func (c *crowd) remaining(key string) int64 {
 	c.t.Helper()
-	return take(c.t, c, request(c.prefix+key, 100, 0)).Rules[0].Remaining
+	return take(c.t, c, request(c.near(key), 100, 0)).Rules[0].Remaining
 }
 
 // TestCrowdIsDecidedInTurn holds that callers of different limits and algorithms who share a script are told what the model tells
@@ -255,7 +279,7 @@ func compareAnswers(t *testing.T, requests []store.Request, detail bool, got, wa
 // A caller who leaves the queue, or a script that is not written yet, is never charged; one who leaves later is, where the server
 // decides. Nobody else notices.
 func TestLeavingACrowd(t *testing.T) {
-	client := redistest.Standalone(t).Client(t)
+	clients := map[string]redis.UniversalClient{"": redistest.Standalone(t).Client(t), " of a cluster": redistest.NewCluster(t).Client(t)}
 	for _, test := range []struct {
 		name      string
 		stage     func(*crowd) // brings the crowd to where one leaves
@@ -266,32 +290,34 @@ func TestLeavingACrowd(t *testing.T) {
 		{"aboard", (*crowd).aboard, func(c *crowd) { c.gate.before.open() }, 100},
 		{"sent", (*crowd).sent, func(c *crowd) { c.gate.after.open() }, 99},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := newCrowd(t, client)
-			c.gather()
-			one := c.join(t.Context(), false, request(c.prefix+"stays", 100, 1))
-			ctx, leave := context.WithCancelCause(t.Context())
-			left := c.join(ctx, false, request(c.prefix+"leaves", 100, 1))
-			two := c.join(t.Context(), true, request(c.prefix+"stays", 100, 1))
-			test.stage(c)
-			cause := errors.New("changed my mind")
-			leave(cause)
-			if got := <-left; !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
-				t.Errorf("Take of who left = %v, want %v for %v", got.err, context.Canceled, cause)
-			}
-			test.on(c)
-			for _, told := range []<-chan answer{one, two} {
-				if got := <-told; got.err != nil || !got.Allowed {
-					t.Errorf("Take of who stayed = %v, %v, want allowed", got.Allowed, got.err)
+		for where, client := range clients {
+			t.Run(test.name+where, func(t *testing.T) {
+				c := newCrowd(t, client)
+				c.gather()
+				one := c.join(t.Context(), false, request(c.near("stays"), 100, 1))
+				ctx, leave := context.WithCancelCause(t.Context())
+				left := c.join(ctx, false, request(c.near("leaves"), 100, 1))
+				two := c.join(t.Context(), true, request(c.near("stays"), 100, 1))
+				test.stage(c)
+				cause := errors.New("changed my mind")
+				leave(cause)
+				if got := <-left; !errors.Is(got.err, context.Canceled) || !errors.Is(got.err, cause) {
+					t.Errorf("Take of who left = %v, want %v for %v", got.err, context.Canceled, cause)
 				}
-			}
-			if n := c.remaining("leaves"); n != test.remaining {
-				t.Errorf("%d of 100 remain of who left, want %d", n, test.remaining)
-			}
-			if n := c.remaining("stays"); n != 98 {
-				t.Errorf("%d of 100 remain of who stayed, want 98", n)
-			}
-		})
+				test.on(c)
+				for _, told := range []<-chan answer{one, two} {
+					if got := <-told; got.err != nil || !got.Allowed {
+						t.Errorf("Take of who stayed = %v, %v, want allowed", got.Allowed, got.err)
+					}
+				}
+				if n := c.remaining("leaves"); n != test.remaining {
+					t.Errorf("%d of 100 remain of who left, want %d", n, test.remaining)
+				}
+				if n := c.remaining("stays"); n != 98 {
+					t.Errorf("%d of 100 remain of who stayed, want 98", n)
+				}
+			})
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ const DefaultBatching = 64
 // WithBatching sets how many callers' decisions one script carries at most, 1 or more; the default is [DefaultBatching]. Callers
 // who come while others are served share the next script; none waits for company. Lower it where a script, which the server
 // executes as one, keeps others of the server's users waiting for too long: it takes some µs for each decision. With 1, each call
-// is a script of its own. A Cluster and a Ring, whose keys lie in several places, are asked so in any case.
+// is a script of its own. On a Cluster and a Ring it is how many decisions a pipeline to one server carries at most.
 func WithBatching(n int) Option {
 	return optionFunc(func(s *Store) error {
 		if n < 1 {

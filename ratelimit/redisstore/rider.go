@@ -15,7 +15,7 @@ type rider struct {
 	answers uint64    // that the server had given when the rider came
 
 	state  atomic.Int32
-	ride   *ride         // that it is on; under the lane's mu
+	car    *car          // that it is in; under the lane's mu, until it has landed
 	landed chan struct{} // gets one value when verdict and err are valid, or the rider is overdue
 	alone  bool          // the answer is that of a ride with nobody else
 
@@ -51,7 +51,7 @@ func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
 
 // free gives back a rider whom no ride knows any more.
 func (r *rider) free() {
-	r.decision, r.ctx, r.ride, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
+	r.decision, r.ctx, r.car, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
 	riders.Put(r)
 }
 

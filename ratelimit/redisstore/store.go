@@ -23,7 +23,7 @@ type Store struct {
 	group  func(key string, i int) int // names the group of a call's i-th key; nil: all keys are one group
 	base   func() uint64               // names an admission
 	most   int                         // decisions of one call of the script
-	lane   *lane                       // batches the decisions of callers; nil where each goes alone
+	lane   *lane                       // batches the decisions of callers; nil where each goes alone, or each server has its own
 
 	insists time.Duration // on a give-back after its call
 
@@ -71,7 +71,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		}
 	}
 	if s.group == nil && s.most > 1 {
-		s.lane = newLane(s)
+		s.lane = newLane(s, s.servers.Of(""))
 	}
 	return s, nil
 }
@@ -108,8 +108,8 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 		return nil
 	}
 	d := decision{op: take, detail: detail, requests: requests}
-	if s.lane != nil {
-		return s.lane.take(ctx, d, out)
+	if l := s.laneOf(&d); l != nil {
+		return l.take(ctx, d, out)
 	}
 	limited, cancel := s.within(ctx)
 	defer cancel()
@@ -124,6 +124,18 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 			return nil
 		}
 	}
+}
+
+// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key.
+func (s *Store) laneOf(d *decision) *lane {
+	if s.group == nil || s.most == 1 || s.split(d.requests) != nil {
+		return s.lane
+	}
+	server := s.server(d)
+	if server.Name() == "" {
+		return nil
+	}
+	return server.Companion(func() any { return newLane(s, server) }).(*lane)
 }
 
 // decide decides d, split where its keys are of several groups. limited is ctx within the budget.

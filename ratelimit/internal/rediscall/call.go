@@ -58,6 +58,7 @@ type Call struct {
 	repeated atomic.Bool
 	told     bool // the server, by its text, what the script is
 	lone     [1]int64
+	first    *outcome // of the first sending, where that was not Run's
 }
 
 // Cargo is what a call carries for several who may still take back what is theirs. Its methods are called one after the
@@ -112,25 +113,31 @@ func (c *Call) load() []any {
 // Run sends the script until it is executed, or may have been. Its error is a [store.Error], even where the client
 // panics. It returns once the client does: the wait for a reply ends by the client's own timeouts, not with ctx.
 func (c *Call) Run(ctx context.Context) (reply []int64, err error) {
+	if c.first != nil && c.first.panicked {
+		return nil, c.first.err
+	}
 	defer func() {
 		if p := recover(); p != nil {
-			reply, err = nil, Fail(c.Package, store.Misconfigured, fmt.Errorf("the client panicked: %v\n%s", p, debug.Stack()),
-				"mend the Redis client, or its hooks")
+			reply, err = nil, c.panicked(p)
 		}
 	}()
 	return c.send(ctx)
 }
 
+// panicked is the error of a call whose client has panicked with p.
+func (c *Call) panicked(p any) error {
+	return Fail(c.Package, store.Misconfigured, fmt.Errorf("the client panicked: %v\n%s", p, debug.Stack()), "mend the Redis client, or its hooks")
+}
+
 func (c *Call) send(ctx context.Context) ([]int64, error) {
 	c.told = false
 	begun := time.Now()
+	if c.first != nil {
+		begun = c.first.begun
+	}
 	sent := begun
 	for wait := firstWait; ; sent = time.Now() {
-		c.renew()
-		if how := c.how(); how[0] != nil {
-			copy(c.Words, how)
-		}
-		reply, err := c.process(ctx)
+		reply, err := c.attempt(ctx)
 		if err == nil {
 			c.Server.spoken().decided()
 			return reply, nil
@@ -153,6 +160,24 @@ func (c *Call) send(ctx context.Context) ([]int64, error) {
 			return nil, c.fail(m, err)
 		}
 		wait = min(2*wait, mostWait)
+	}
+}
+
+// attempt sends the command once, or returns what became of it where that has been done.
+func (c *Call) attempt(ctx context.Context) ([]int64, error) {
+	if first := c.first; first != nil {
+		c.first = nil
+		return first.reply, first.err
+	}
+	c.prepare()
+	return c.process(ctx)
+}
+
+// prepare makes the command ready to be sent.
+func (c *Call) prepare() {
+	c.renew()
+	if how := c.how(); how[0] != nil {
+		copy(c.Words, how)
 	}
 }
 

@@ -40,6 +40,20 @@ type Server struct {
 	asked   atomic.Bool                  // somebody wanted it since the latest sweep
 	weeding atomic.Bool                  // the client's connections are looked through
 	node    atomic.Pointer[redis.Client] // its client, where that is not the whole one
+
+	companion atomic.Value
+}
+
+// Name is the server's address, empty where its client knows of no other, or has not been answered yet.
+func (s *Server) Name() string { return s.name }
+
+// Companion returns what its owner keeps with the server as long as it is known, always of one type: what make makes, which may be called more than once.
+func (s *Server) Companion(make func() any) any {
+	if c := s.companion.Load(); c != nil {
+		return c
+	}
+	s.companion.CompareAndSwap(nil, make())
+	return s.companion.Load()
 }
 
 // NewServers returns the servers of a package's calls, before the first of them.
