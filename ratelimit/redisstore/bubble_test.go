@@ -33,11 +33,12 @@ const bubbleSlack = 2 * time.Millisecond
 
 // puppet is a server in the test's process, and in its bubble.
 type puppet struct {
-	mu     sync.Mutex
-	says   func(addr string, words []string) string // in Redis's protocol; empty for nothing at all
-	after  time.Duration                            // that it takes to answer
-	dials  bool                                     // that nobody takes
-	frozen bool                                     // it reads nothing either
+	mu      sync.Mutex
+	says    func(addr string, words []string) string // in Redis's protocol; empty for nothing at all
+	command string                                   // what it says of its commands
+	after   time.Duration                            // that it takes to answer
+	dials   bool                                     // that nobody takes
+	frozen  bool                                     // it reads nothing either
 }
 
 func (p *puppet) set(change func(*puppet)) {
@@ -105,7 +106,7 @@ func (p *puppet) answer(addr string, words []string) string {
 	case "client", "ping", "asking", "readonly":
 		return "+OK\r\n"
 	case "command":
-		return "*0\r\n"
+		return p.command
 	case "cluster":
 		return clusterOfTwo
 	case "evalsha", "eval":
@@ -164,10 +165,15 @@ func (p *puppet) plain(t *testing.T, opts ...func(*redis.Options)) *redis.Client
 	return client
 }
 
-func (p *puppet) cluster(t *testing.T) *redis.ClusterClient {
-	client := redis.NewClusterClient(&redis.ClusterOptions{
+// cluster is a client of a Cluster of puppets with options that outlast all budgets.
+func (p *puppet) cluster(t *testing.T, opts ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	o := &redis.ClusterOptions{
 		Addrs: []string{"127.0.0.1:6379"}, Dialer: p.dial, Protocol: 2, DisableIdentity: true, ReadTimeout: time.Hour, WriteTimeout: time.Hour, PoolTimeout: time.Hour,
-	})
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -209,7 +215,7 @@ func refusedTake(t *testing.T, s *redisstore.Store, ctx context.Context, keys ..
 const oneHalf, otherHalf = "rl:b", "rl:a"
 
 // bubbles are the ways in which a call waits, each of which ends with the budget.
-var bubbles = with(hastyBubbles(), map[string]func(t *testing.T, p *puppet){
+var bubbles = with(pipelineBubbles(), hastyBubbles(), map[string]func(t *testing.T, p *puppet){
 	"driven by its caller": func(t *testing.T, p *puppet) {
 		s := bubbleStore(t, p.plain(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }))
 		wantBudget(t, "Take", refusedTake(t, s, context.Background(), "rl:k"))
@@ -350,9 +356,12 @@ var bubbles = with(hastyBubbles(), map[string]func(t *testing.T, p *puppet){
 	},
 })
 
-// with adds bubbles to others.
-func with(more, all map[string]func(*testing.T, *puppet)) map[string]func(*testing.T, *puppet) {
-	maps.Copy(all, more)
+// with is bubbles of several kinds.
+func with(kinds ...map[string]func(*testing.T, *puppet)) map[string]func(*testing.T, *puppet) {
+	all := map[string]func(*testing.T, *puppet){}
+	for _, kind := range kinds {
+		maps.Copy(all, kind)
+	}
 	return all
 }
 
@@ -381,6 +390,6 @@ func TestInABubble(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(24 * time.Hour) }) // of the bubble's, in which clients that are closed end what they do
-		bubbles[name](t, &puppet{says: nobody})
+		bubbles[name](t, &puppet{says: nobody, command: "*0\r\n"})
 	})
 }

@@ -133,6 +133,15 @@ func hastyBubbles() map[string]func(t *testing.T, p *puppet) {
 			return bubbleStore(t, p.plain(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }), redisstore.WithBatching(1))
 		},
 		"a Cluster": func(t *testing.T, p *puppet) *redisstore.Store { return bubbleStore(t, p.cluster(t)) },
+		"a lane of a Cluster": func(t *testing.T, p *puppet) *redisstore.Store {
+			s := bubbleStore(t, p.cluster(t))
+			p.set(func(p *puppet) { p.says = allows })
+			if err := askHasty(s, time.Minute, oneHalf); err != nil {
+				t.Fatal(err)
+			}
+			p.set(func(p *puppet) { p.says = nobody })
+			return s
+		},
 	} {
 		all["deadlines before a silent server, in "+name] = func(t *testing.T, p *puppet) { hastyInSilence(t, p, start(t, p)) }
 		all["deadlines before a server that is further away, in "+name] = func(t *testing.T, p *puppet) { hastyFromAfar(t, p, start(t, p)) }

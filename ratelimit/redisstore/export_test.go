@@ -110,11 +110,12 @@ func LeaveBeforeAsking(ctx context.Context, s *Store, requests []store.Request) 
 	l.run(ride)
 }
 
-// Rides is how many places for rides are taken, and by how many riders.
-func Rides(s *Store) [2]int {
-	s.lane.mu.Lock()
-	defer s.lane.mu.Unlock()
-	return [2]int{s.lane.aloft, s.lane.busy}
+// Rides is how many places for rides to the server of a key are taken, and by how many riders.
+func Rides(s *Store, key string) [2]int {
+	l := s.laneOf(&decision{requests: []store.Request{{Key: key}}})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return [2]int{l.aloft, l.busy}
 }
 
 // Share is how many of a queue a ride takes.

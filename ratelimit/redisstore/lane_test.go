@@ -369,7 +369,7 @@ func TestLeavingAtTheAnswer(t *testing.T) {
 	defer end()
 	for i, ctx := range []context.Context{gone, late, gone, late} {
 		redisstore.LeaveAtLanding(ctx, s, []store.Request{request(key, 100, 1)})
-		if got, want := redisstore.Rides(s), [2]int{}; got != want {
+		if got, want := redisstore.Rides(s, key), [2]int{}; got != want {
 			t.Fatalf("places taken, and riders, are %v after call %d, want none", got, i)
 		}
 	}
@@ -499,7 +499,7 @@ func TestCrowdIsSharedOut(t *testing.T) {
 		c.gate.before.close()
 		c.gate.after.open()
 		until(t, redisstore.Aloft, "scripts at the gate", c.gate.before.count)
-		if got, want := redisstore.Rides(c.Store), [2]int{redisstore.Aloft, callers}; got != want {
+		if got, want := redisstore.Rides(c.Store, c.prefix+"a"), [2]int{redisstore.Aloft, callers}; got != want {
 			t.Errorf("scripts, and callers on them, are %v, want %v", got, want)
 		}
 		c.gate.before.open()
@@ -508,7 +508,7 @@ func TestCrowdIsSharedOut(t *testing.T) {
 			<-told
 		}
 	}
-	until(t, 0, "callers are on their way", func() int { return redisstore.Rides(c.Store)[1] })
+	until(t, 0, "callers are on their way", func() int { return redisstore.Rides(c.Store, c.prefix+"a")[1] })
 }
 
 func TestShare(t *testing.T) {

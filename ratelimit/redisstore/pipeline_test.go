@@ -17,16 +17,16 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// convoyed is how many callers of keys in slots of their own the tests bring together.
-const convoyed = 20
+// company is how many callers of keys in slots of their own the tests bring together.
+const company = 20
 
-// convoy lets callers come together who ask one master for keys of several slots, brings them onto a pipeline that has not been written, and lets
+// pipe lets callers come together who ask one master for keys of several slots, brings them onto a pipeline that has not been written, and lets
 // that go on once something has happened to it.
-func (c *crowd) convoy(happens func()) (told []answer) {
+func (c *crowd) pipe(happens func()) (told []answer) {
 	c.t.Helper()
 	c.gather()
 	var answers []<-chan answer
-	for i := range convoyed {
+	for i := range company {
 		answers = append(answers, c.join(c.t.Context(), true, request(c.near(fmt.Sprint("key", i)), 100, 1)))
 	}
 	c.aboard()
@@ -39,7 +39,7 @@ func (c *crowd) convoy(happens func()) (told []answer) {
 }
 
 // Callers who ask one master for keys of several slots share a pipeline, and each slot's script fails by itself. What is written with a connection that breaks is executed once at most.
-func TestConvoy(t *testing.T) {
+func TestPipeline(t *testing.T) {
 	f := &faults{}
 	cluster := redistest.NewCluster(t)
 	client := cluster.Client(t, func(o *redis.ClusterOptions) { o.Dialer = f.dial })
@@ -48,26 +48,28 @@ func TestConvoy(t *testing.T) {
 		happens   func(*crowd)
 		class     store.Class
 		remaining int64
+		pipelines int32
 	}{
-		{"nothing happens", func(*crowd) {}, 255, 99},
-		{"the replies are lost", func(*crowd) { f.next.Store(int32(cutAfter)) }, store.Indeterminate, 99},
-		{"the scripts are lost", func(*crowd) { f.next.Store(int32(cutBefore)) }, store.Indeterminate, 100},
+		{"nothing happens", func(*crowd) {}, 255, 99, 1},
+		{"the replies are lost", func(*crowd) { f.next.Store(int32(cutAfter)) }, store.Indeterminate, 99, 1},
+		{"the scripts are lost", func(*crowd) { f.next.Store(int32(cutBefore)) }, store.Indeterminate, 100, 1},
 		{"the script is not known", func(c *crowd) {
 			c.client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(ctx context.Context, master *redis.Client) error { return master.ScriptFlush(ctx).Err() })
-		}, 255, 99},
+		}, 255, 99, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCrowd(t, client)
 			pipelines, scripts := c.gate.pipelines.Load(), c.gate.scripts.Load()
-			for i, told := range c.convoy(func() { test.happens(c) }) {
+			for i, told := range c.pipe(func() { test.happens(c) }) {
 				if classOf(told.err) != test.class || told.err == nil && told.Rules[0].Remaining != 99 {
 					t.Errorf("Take of key %d = %+v, %v, want an error of class %v, or else 99 remaining", i, told.Outcome, told.err, test.class)
 				}
 			}
-			if test.name == "nothing happens" && (c.gate.pipelines.Load() != pipelines+1 || c.gate.scripts.Load() != scripts+redisstore.Aloft+convoyed) {
-				t.Errorf("%d callers took %d pipelines, want 1 of a script for each", convoyed, c.gate.pipelines.Load()-pipelines)
+			pipelines, scripts = c.gate.pipelines.Load()-pipelines, c.gate.scripts.Load()-scripts
+			if want := redisstore.Aloft + company*test.pipelines; pipelines != test.pipelines || scripts != want {
+				t.Errorf("%d callers took %d pipelines, of %d scripts with those before, want %d and %d", company, pipelines, scripts, test.pipelines, want)
 			}
-			for i := range convoyed {
+			for i := range company {
 				if n := c.remaining(fmt.Sprint("key", i)); n != test.remaining {
 					t.Errorf("%d of 100 remain of key %d, want %d", n, i, test.remaining)
 				}
@@ -77,7 +79,7 @@ func TestConvoy(t *testing.T) {
 	t.Run("one key is another program's", func(t *testing.T) {
 		c := newCrowd(t, client)
 		theirs := c.near("key7")
-		told := c.convoy(func() { client.Set(t.Context(), theirs, "theirs", 0) })
+		told := c.pipe(func() { client.Set(t.Context(), theirs, "theirs", 0) })
 		client.Del(t.Context(), theirs)
 		for i := range told {
 			if want := store.Class(255); i == 7 && classOf(told[i].err) != store.Misconfigured || i != 7 && classOf(told[i].err) != want {
@@ -88,7 +90,7 @@ func TestConvoy(t *testing.T) {
 }
 
 // A slot that has moved, or is about to, keeps nobody of other slots waiting, and is charged once.
-func TestConvoyOfMovedSlots(t *testing.T) {
+func TestPipelineOfMovedSlots(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	for _, test := range []struct {
 		name  string
@@ -109,7 +111,7 @@ func TestConvoyOfMovedSlots(t *testing.T) {
 			c := newCrowd(t, cluster.Client(t))
 			moved := c.near("key3")
 			take(t, c, request(moved, 100, 1))
-			told := c.convoy(func() { test.moves(moved) })
+			told := c.pipe(func() { test.moves(moved) })
 			for i := range told {
 				if told[i].err != nil || !told[i].Allowed {
 					t.Errorf("Take of key %d = %v, %v, want allowed", i, told[i].Allowed, told[i].err)
@@ -122,45 +124,103 @@ func TestConvoyOfMovedSlots(t *testing.T) {
 	}
 }
 
-// Crowds at a Cluster and at a Ring are admitted to the count exactly, whatever else shares their pipelines.
-func TestConvoysAreExact(t *testing.T) {
+// Crowds at a Cluster and at a Ring are admitted to the count exactly, of one hash tag as of many, whatever else shares their pipelines.
+func TestPipelinesAreExact(t *testing.T) {
+	const callers, times = 256, 5
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": redistest.Standalone(t).Addr(), "two": redistest.Start(t).Addr()}})
 	t.Cleanup(func() { ring.Close() })
 	for name, client := range map[string]redis.UniversalClient{"cluster": redistest.NewCluster(t).Client(t), "ring": ring} {
 		t.Run(name, func(t *testing.T) {
 			g := &gate{}
 			client.AddHook(g)
-			s, p := newStore(t, client), redistest.Prefix(t)
-			var hot, both, own atomic.Int64
+			s, p := newStore(t, client, redisstore.WithBudget(10*time.Second)), redistest.Prefix(t)
+			var hot, tagged, both, own atomic.Int64
 			admit := func(n *atomic.Int64, requests ...store.Request) {
 				if take(t, s, requests...).Allowed {
 					n.Add(1)
 				}
 			}
-			var wg sync.WaitGroup
-			for i := range 64 {
-				wg.Go(func() {
-					for range 10 {
+			var all sync.WaitGroup
+			for i := range callers {
+				all.Go(func() {
+					for range times {
 						admit(&hot, request(p+"hot", 200, 1))
+						admit(&tagged, request(p+"{of}", 300, 1), request(p+fmt.Sprint("{of}", i), 3, 1))
 						admit(&both, request(p+"two", 300, 1), request(p+fmt.Sprint("of", i), 1000, 1))
-						admit(&own, request(p+fmt.Sprint(i), 7, 1))
+						admit(&own, request(p+fmt.Sprint(i), 3, 1))
 					}
 				})
 			}
-			wg.Wait()
-			if hot.Load() != 200 || both.Load() != 300 || own.Load() != 64*7 {
-				t.Errorf("%d, %d and %d admitted, want 200, 300 and %d", hot.Load(), both.Load(), own.Load(), 64*7)
+			all.Wait()
+			if hot.Load() != 200 || tagged.Load() != 300 || both.Load() != 300 || own.Load() != callers*3 {
+				t.Errorf("%d, %d, %d and %d admitted, want 200, 300, 300 and %d", hot.Load(), tagged.Load(), both.Load(), own.Load(), callers*3)
 			}
 			if g.pipelines.Load() == 0 {
-				t.Error("64 callers have shared no pipeline")
+				t.Errorf("%d callers have shared no pipeline", callers)
 			}
 		})
 	}
 }
 
+// Callers whose connections are killed while the servers forget the script, and who partly leave, are charged once each at most, and everybody who is admitted is charged.
+func TestPipelinesWhoseConnectionsAreKilled(t *testing.T) {
+	const tags, callers, times, limit = 24, 48, 150, 150
+	cluster := redistest.StartCluster(t)
+	client := cluster.Client(t)
+	s, plain := newStore(t, client, redisstore.WithBudget(time.Second)), cluster.Client(t)
+	var nodes []*redis.Client
+	for _, master := range cluster.Masters {
+		nodes = append(nodes, master.Client(t))
+	}
+	kill := func() {
+		for _, node := range nodes {
+			node.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes")
+			node.ScriptFlush(t.Context())
+		}
+	}
+	key := func(i int) string { return fmt.Sprintf("rl:{t%d}", i) }
+	for i := range tags {
+		take(t, s, request(key(i), limit, 0))
+	}
+	allowed, lost := make([]atomic.Int64, tags), make([]atomic.Int64, tags)
+	var all sync.WaitGroup
+	for g := range callers {
+		all.Go(func() {
+			for n := range times {
+				if g == 0 {
+					kill()
+				}
+				i := (g + n) % tags
+				ctx, cancel := t.Context(), func() {}
+				if n%7 == 0 {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*20*time.Microsecond)
+				}
+				out, err := store.Take(ctx, s, []store.Request{request(key(i), limit, 1)}, false)
+				cancel()
+				switch {
+				case err == nil && out.Allowed:
+					allowed[i].Add(1)
+				case classOf(err) == store.Misconfigured:
+					t.Errorf("Take = %v, want another class", err)
+				case err != nil && classOf(err) != store.Unavailable:
+					lost[i].Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range tags {
+		charged, a, l := charged(t, plain, key(i)), allowed[i].Load(), lost[i].Load()
+		if charged < a || charged > a+l || charged > limit {
+			t.Errorf("%s: %d charged, want %d that were allowed, and of %d that were lost some", key(i), charged, a, l)
+		}
+		until(t, 0, "places for rides are taken", func() int { return redisstore.Rides(s, key(i))[0] })
+	}
+}
+
 // A master that is killed while callers wait for it fails these within their budgets, and no other, and none of its calls is charged without having
 // been told of.
-func TestConvoysToAKilledMaster(t *testing.T) {
+func TestPipelinesToAKilledMaster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	for _, node := range slices.Concat(cluster.Masters, cluster.Replicas) {
 		do(t, node.Client(t), "config", "set", "cluster-require-full-coverage", "no")

@@ -36,7 +36,7 @@ func (s *Server) pool() pool {
 // answered, the old ones are left alone: it is the server that is silent then.
 func (s *Server) weed() {
 	p := s.pool()
-	if p == nil || p.PoolStats().IdleConns == 0 || !s.weeding.CompareAndSwap(false, true) {
+	if p == nil || idle(p) == [2]uint32{} || !s.weeding.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
@@ -73,16 +73,38 @@ func answersAnew(o *redis.Options) (took time.Duration, ok bool) {
 	return time.Since(begin), err == nil && (answer[0] == '+' || answer[0] == '-')
 }
 
+// idle is how many connections are idle, those for commands, and those that the client has for pipelines alone.
+func idle(p pool) (n [2]uint32) {
+	stats := p.PoolStats()
+	n[0] = stats.IdleConns
+	if stats.PipelineStats != nil {
+		n[1] = stats.PipelineStats.IdleConns
+	}
+	return n
+}
+
 // ask asks something on as many connections at once as are idle. The client closes those on which no answer comes in time.
 func ask(p pool, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	client := p.WithTimeout(patience) // without the client's hooks
 	var all sync.WaitGroup
-	for range p.PoolStats().IdleConns {
-		all.Go(func() { _ = client.Process(ctx, once{redis.NewCmd(ctx, nothing...)}) })
+	for i, send := range []func(context.Context, redis.Cmder) error{client.Process, alone(client)} {
+		for range idle(p)[i] {
+			all.Go(func() { _ = send(ctx, once{redis.NewCmd(ctx, nothing...)}) })
+		}
 	}
 	all.Wait()
+}
+
+// alone sends a command by a pipeline of its own.
+func alone(client *redis.Client) func(context.Context, redis.Cmder) error {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		pipe := client.Pipeline()
+		_ = pipe.Process(ctx, cmd)
+		_, err := pipe.Exec(ctx)
+		return err
+	}
 }
 
 // once is a command that the client sends once.
