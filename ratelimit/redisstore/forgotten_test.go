@@ -50,7 +50,7 @@ func (f *firewalls) forget() {
 // TestForgottenConnections holds that a client whose idle connections have gone silent, while new ones are answered, is rid of them at once, and not of one by each call
 // that asks after a rest.
 func TestForgottenConnections(t *testing.T) {
-	const idle, few = 50, 20
+	const idle, few, pipes = 50, 20, 8
 	for name, open := range map[string]func(*testing.T, *firewalls) redis.UniversalClient{
 		"standalone": func(t *testing.T, f *firewalls) redis.UniversalClient {
 			return redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Dialer, o.PoolSize = f.dial, 2*idle })
@@ -84,9 +84,20 @@ func TestForgottenConnections(t *testing.T) {
 				for i := range idle {
 					all.Go(func() { client.BLPop(context.Background(), 500*time.Millisecond, fmt.Sprint(key, i)) })
 				}
+				for i := range pipes {
+					all.Go(func() {
+						_, _ = client.Pipelined(context.Background(), func(p redis.Pipeliner) error {
+							p.BLPop(context.Background(), 500*time.Millisecond, fmt.Sprint(key, i))
+							return nil
+						})
+					})
+				}
 				all.Wait()
 				if n := client.PoolStats().IdleConns; n < idle*9/10 {
 					return fmt.Errorf("%d connections are idle, want %d", n, idle)
+				}
+				if n := client.PoolStats().PipelineStats.IdleConns; n < pipes {
+					return fmt.Errorf("%d connections for pipelines are idle, want %d", n, pipes)
 				}
 				return nil
 			}); err != nil {
@@ -106,6 +117,7 @@ func TestForgottenConnections(t *testing.T) {
 					t.Fatalf("%d calls have failed since %d connections went silent, the latest with %v: want the client rid of them", failed, idle, err)
 				}
 			}
+			until(t, 0, "connections for pipelines are left", func() int { return int(client.PoolStats().PipelineStats.TotalConns) })
 		})
 	}
 }
