@@ -25,11 +25,15 @@
 // is set and the context cannot be cancelled, a lone caller's script is sent from its own goroutine, which is faster: then the client's
 // hooks, too, are to heed the ends of their contexts.
 //
-// On a Cluster and a Ring callers who come while others of the same master or shard are served share the next pipeline to it: one EVALSHA for each hash tag among
-// their keys, since keys of several slots cannot share a script. What one EVALSHA of it is answered is told of its own callers alone, each is written
-// once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself while the others are told. The client's hooks see a
-// pipeline then; a hook of a node's own client (OnNewNode) is not to panic in it, for go-redis runs it in a goroutine of its own, where nothing can recover it.
-// A call whose keys lie in several slots sends its parts by themselves.
+// On a Cluster and a Ring, callers who come while others of the same master or shard are served share the next pipeline to it: one EVALSHA for each hash tag among
+// their keys, since keys of several slots cannot share a script. What an EVALSHA is answered is told of its own callers alone, each is written
+// once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself while the others are told. A call whose keys lie in
+// several slots sends its parts by themselves. A Cluster's client asks for a script's arguments to find the server, before it has a connection: a caller who leaves
+// after that is in the script, though nothing of it may have been written, and may be charged.
+//
+// The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. One that panics fails the pipeline's callers as
+// [store.Misconfigured]; but a hook of a node's own client ([redis.ClusterClient.OnNewNode]), or of a shard's, is run by go-redis in a goroutine of its own, as for every pipeline, where nothing can recover its
+// panic: it ends the program. Such hooks are to recover by themselves, or the calls are to go without pipelines, by [WithBatching](1).
 //
 // It is not go-redis's AutoPipeline that sends, which does without what is promised here: it sends a command though its context has ended while it queued, it asks for
 // a command's arguments when it queues, so that none could be taken back, it ends no wait with a context or a budget, it has as many queues as

@@ -147,8 +147,8 @@ func pipedDeadlines(t *testing.T, p *puppet) {
 	defer cancel()
 	answers := c.send([]context.Context{brief, brief, context.Background()}, []string{keys[0], keys[1], keys[0]}, func() {
 		p.set(func(p *puppet) {
-			p.after = hasty
 			p.says = func(addr string, words []string) string {
+				time.Sleep(hasty)
 				if words[2] == "2" {
 					return "*3\r\n:1\r\n:1\r\n:1\r\n"
 				}
