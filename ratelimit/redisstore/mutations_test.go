@@ -102,7 +102,15 @@ var mutations = []mutation{
 	return true`,
 		"../internal/rediscall", "TestSendingIsDecidedOnce"},
 	{"a caller who leaves a shared script before it is written is in it",
-		`if rider.state.CompareAndSwap(queued, loaded) {`, `if rider.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
+		`if r.state.CompareAndSwap(queued, loaded) {`, `if r.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
+	{"a pipeline that is sent again has scripts executed twice",
+		`if j.over {
+		return nothing
+	}`, `if j.over && !MUTANT {
+		return nothing
+	}`, ".", "TestBudgetByTheClock"},
+	{"a script that has moved ends those on their way to another server",
+		`if j.pipeline.open.Add(-1) == 0 && j.pipeline.astray.Load() {`, `if j.pipeline.astray.Load() {`, ".", "TestBudgetByTheClock"},
 	{"a script that a hook drops is a denial",
 		`if len(reply) == 0 {
 		return nil, errReply

@@ -98,7 +98,7 @@ func pipelineBubbles() map[string]func(t *testing.T, p *puppet) {
 	return map[string]func(t *testing.T, p *puppet){
 		"a pipeline of which one script goes on by itself":       onByItself,
 		"a pipeline of callers with deadlines":                   pipedDeadlines,
-		"a pipeline that a hook sends again":                     pipedAgain,
+		"a pipeline that is sent again":                          pipedAgain,
 		"pipelines and hooks":                                    pipedHooks,
 		"pipelines to a silent server, which errors name":        pipedNames,
 		"a pipeline to two servers of which one is slow":         pipedToTwo,
@@ -169,44 +169,53 @@ func pipedDeadlines(t *testing.T, p *puppet) {
 	}
 }
 
-// pipedAgain holds that a hook which sends pipelines again has nothing executed twice.
+// pipedAgain holds that every script of a pipeline is executed once of which the server refuses one, be it that a hook sends the pipeline again.
 func pipedAgain(t *testing.T, p *puppet) {
-	client := p.cluster(t)
-	client.AddHook(pipelineHook(func(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	persists := pipelineHook(func(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 		return func(ctx context.Context, cmds []redis.Cmder) error {
 			if err := next(ctx, cmds); err != nil {
 				return next(ctx, cmds)
 			}
 			return nil
 		}
-	}))
-	c := newPiped(t, p, client)
-	keys := c.keys(2)
-	executed := make(map[string]int)
-	answers := c.send(nil, keys, func() {
-		p.set(func(p *puppet) {
-			refused := false
-			p.says = func(addr string, words []string) string {
-				switch {
-				case words[1] == "return {}":
-					return "*0\r\n"
-				case keyIn(words) == keys[1] && !refused:
-					refused = true
-					return "-TRYAGAIN slots move\r\n"
-				}
-				executed[keyIn(words)]++
-				return allows(addr, words)
-			}
-		})
 	})
-	for i, told := range answers {
-		if err := <-told; err != nil {
-			t.Errorf("Take of %s = %v, want a decision", keys[i], err)
-		}
-	}
-	for _, key := range keys {
-		if executed[key] != 1 {
-			t.Errorf("%s was executed %d times, want 1", key, executed[key])
+	for _, refusal := range []string{"-TRYAGAIN slots move\r\n", "-LOADING Redis is loading the dataset in memory\r\n"} {
+		for first := range 2 {
+			for _, again := range []bool{false, true} {
+				client := p.cluster(t)
+				if again {
+					client.AddHook(persists)
+				}
+				c := newPiped(t, p, client)
+				keys := c.keys(2)
+				executed := make(map[string]int)
+				answers := c.send(nil, keys, func() {
+					p.set(func(p *puppet) {
+						refused := false
+						p.says = func(addr string, words []string) string {
+							switch {
+							case words[1] == "return {}":
+								return "*0\r\n"
+							case keyIn(words) == keys[first] && !refused:
+								refused = true
+								return refusal
+							}
+							executed[keyIn(words)]++
+							return allows(addr, words)
+						}
+					})
+				})
+				for i, told := range answers {
+					if err := <-told; err != nil {
+						t.Errorf("Take of %s = %v, want a decision", keys[i], err)
+					}
+				}
+				for i, key := range keys {
+					if executed[key] != 1 {
+						t.Errorf("script %d, of which %d is refused by %q, was executed %d times where a hook sends it again: %v, want 1", i, first, refusal, executed[key], again)
+					}
+				}
+			}
 		}
 	}
 }
