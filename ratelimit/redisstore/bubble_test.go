@@ -215,7 +215,7 @@ func refusedTake(t *testing.T, s *redisstore.Store, ctx context.Context, keys ..
 const oneHalf, otherHalf = "rl:b", "rl:a"
 
 // bubbles are the ways in which a call waits, each of which ends with the budget.
-var bubbles = with(pipelineBubbles(), hastyBubbles(), map[string]func(t *testing.T, p *puppet){
+var bubbles = with(pipelineBubbles(), pipelineWaits(), hastyBubbles(), map[string]func(t *testing.T, p *puppet){
 	"driven by its caller": func(t *testing.T, p *puppet) {
 		s := bubbleStore(t, p.plain(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true }))
 		wantBudget(t, "Take", refusedTake(t, s, context.Background(), "rl:k"))

