@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -171,38 +172,48 @@ func besideUnknown(t *testing.T, p *puppet) {
 	}
 }
 
-// besideLeft holds that nothing is sent for who has left a script that goes on by itself, though others of its pipeline are decided.
+// besideLeft holds that nothing is sent for who has left a script that goes on by itself, be it before it was refused, though others of its pipeline are decided.
 func besideLeft(t *testing.T, p *puppet) {
-	c := newPiped(t, p, p.cluster(t))
-	keys := c.keys(2)
-	ctx, leave := context.WithCancel(context.Background())
-	left, sent := false, 0
-	answers := c.send([]context.Context{context.Background(), ctx}, keys, func() {
-		p.set(func(p *puppet) {
-			p.says = func(addr string, words []string) string {
-				if left {
-					sent++
+	for _, before := range []bool{false, true} {
+		c := newPiped(t, p, p.cluster(t))
+		keys := c.keys(2)
+		ctx, leave := context.WithCancel(context.Background())
+		empty := 0
+		answers := c.send([]context.Context{context.Background(), ctx}, keys, func() {
+			p.set(func(p *puppet) {
+				p.says = func(addr string, words []string) string {
+					switch {
+					case words[1] == "return {}":
+						empty++
+						return "*0\r\n"
+					case keyIn(words) == keys[0]:
+						return allows(addr, words)
+					}
+					return "-TRYAGAIN slots move\r\n"
 				}
-				if keyIn(words) == keys[0] {
-					return allows(addr, words)
-				}
-				return "-TRYAGAIN slots move\r\n"
-			}
+				p.after = 10 * time.Millisecond
+			})
 		})
-	})
-	if err := <-answers[0]; err != nil {
-		t.Errorf("Take of who stays = %v, want a decision", err)
-	}
-	time.Sleep(20 * time.Millisecond)
-	leave()
-	<-answers[1]
-	p.set(func(*puppet) { left = true })
-	time.Sleep(time.Minute)
-	p.set(func(*puppet) {
-		if sent > 0 {
-			t.Errorf("%d scripts are sent for who has left, want none", sent)
+		if before {
+			time.Sleep(5 * time.Millisecond)
+			leave()
 		}
-	})
+		if err := <-answers[0]; err != nil {
+			t.Errorf("Take of who stays = %v, want a decision", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		leave()
+		if err := <-answers[1]; !errors.Is(err, context.Canceled) {
+			t.Errorf("Take of who leaves = %v, want %v", err, context.Canceled)
+		}
+		time.Sleep(time.Minute)
+		p.set(func(p *puppet) {
+			if empty > 0 {
+				t.Errorf("%d empty scripts are sent for who has left, before he was refused: %v; want none", empty, before)
+			}
+			p.after = 0
+		})
+	}
 }
 
 // oneConnection holds that all are decided, and executed once, where pipelines have one connection between them.
