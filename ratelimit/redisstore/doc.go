@@ -25,13 +25,19 @@
 // is set and the context cannot be cancelled, a lone caller's script is sent from its own goroutine, which is faster: then the client's
 // hooks, too, are to heed the ends of their contexts.
 //
+// Two scripts are on their way to a server at once. Who comes meanwhile waits for the answer to one of them: at most as long again as an answer takes, which is what the throughput costs
+// where the way to the server is long.
+//
 // On a Cluster and a Ring, callers who come while others of the same master or shard are served share the next pipeline to it: one EVALSHA for each hash tag among
 // their keys, since keys of several slots cannot share a script. What an EVALSHA is answered is told of its own callers alone, each is written
-// once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself while the others are told. A call whose keys lie in
+// once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself: neither those of its pipeline wait for it, who are told as soon as the client
+// knows, nor those who come later. A call whose keys lie in
 // several slots sends its parts by themselves. A Cluster's client asks for a script's arguments to find the server, before it has a connection: a caller who leaves
 // after that is in the script, though nothing of it may have been written, and may be charged.
 //
-// The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. One that panics fails the pipeline's callers as
+// The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. What a hook makes of an answer afterwards changes nothing any more. To a hook that reads a script's
+// arguments once it is answered it is an empty one, which is what would be written if the client sent it again; and the pipeline of a Cluster has ended with a cancelled context where a slot has moved, for
+// the client would go on with that script alone and keep the others. A hook that panics fails those callers of the pipeline who are not decided as
 // [store.Misconfigured]; but a hook of a node's own client ([redis.ClusterClient.OnNewNode]), or of a shard's, is run by go-redis in a goroutine of its own, as for every pipeline, where nothing can recover its
 // panic: it ends the program. Such hooks are to recover by themselves, or the calls are to go without pipelines, by [WithBatching](1).
 //

@@ -22,7 +22,7 @@ type Store struct {
 	budget time.Duration
 	group  func(key string, i int) int // names the group of a call's i-th key; nil: all keys are one group
 	base   func() uint64               // names an admission
-	most   int                         // decisions of one call of the script
+	most   int                         // decisions that go to a server together
 	lane   *lane                       // batches the decisions of callers; nil where each goes alone, or each server has its own
 
 	insists time.Duration // on a give-back after its call
