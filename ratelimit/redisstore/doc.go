@@ -32,7 +32,7 @@
 // their keys, since keys of several slots cannot share a script. What an EVALSHA is answered is told of its own callers alone, each is written
 // once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself: neither those of its pipeline wait for it, who are told as soon as the client
 // knows, nor those who come later. A call whose keys lie in
-// several slots sends its parts by themselves. A Cluster's client asks for a script's arguments to find the server, before it has a connection: a caller who leaves
+// several slots sends its parts by themselves. Of a slot that no server has, the client asks any: where that one is silent, calls of others may wait for it, up to the budget. A Cluster's client asks for a script's arguments to find the server, before it has a connection: a caller who leaves
 // after that is in the script, though nothing of it may have been written, and may be charged.
 //
 // The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. What a hook makes of an answer afterwards changes nothing any more. To a hook that reads a script's

@@ -104,13 +104,19 @@ var mutations = []mutation{
 	{"a caller who leaves a shared script before it is written is in it",
 		`if r.state.CompareAndSwap(queued, loaded) {`, `if r.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
 	{"a pipeline that is sent again has scripts executed twice",
-		`if j.over {
+		`if known {
 		return nothing
-	}`, `if j.over && !MUTANT {
+	}`, `if known && !MUTANT {
 		return nothing
 	}`, ".", "TestBudgetByTheClock"},
 	{"a script that has moved ends those on their way to another server",
-		`if j.pipeline.open.Add(-1) == 0 && j.pipeline.astray.Load() {`, `if j.pipeline.astray.Load() {`, ".", "TestBudgetByTheClock"},
+		`if p.open == 0 && p.restless {`, `if p.restless {`, ".", "TestBudgetByTheClock"},
+	{"a pipeline is told of when all of it is done",
+		`if c.call.over() {
+		p.over(c.place)`, `if c.call.over() && p.open == 0 {
+		p.over(c.place)`, ".", "TestBudgetByTheClock"},
+	{"a script that goes on by itself keeps its place",
+		`if r.first.call.Once(&r.span) {`, `if r.first.call.Once(&r.span) || true {`, ".", "TestBudgetByTheClock"},
 	{"a script that a hook drops is a denial",
 		`if len(reply) == 0 {
 		return nil, errReply

@@ -21,7 +21,6 @@ func pipelineWaits() map[string]func(t *testing.T, p *puppet) {
 	return map[string]func(t *testing.T, p *puppet){
 		"lone scripts of slots that move":                          besideMoving,
 		"a pipeline of which one slot has gone to a silent server": besideGone,
-		"a pipeline of a slot that no server has":                  besideNobodys,
 		"a pipeline of which one server is silent to the script":   besideUnknown,
 		"a script that goes on by itself, which a caller leaves":   besideLeft,
 		"pipelines that wait for the only connection":              oneConnection,
@@ -106,44 +105,6 @@ func besideGone(t *testing.T, p *puppet) {
 	}
 	if err := <-answers[1]; classOf(err) != store.Indeterminate {
 		t.Errorf("Take of a slot that has moved to a silent server = %v, want an indeterminate error", err)
-	}
-}
-
-// besideNobodys holds the same of a slot that no server has, for which the client asks any: one of them is silent.
-func besideNobodys(t *testing.T, p *puppet) {
-	whole := clusterOfTwo
-	defer func() { clusterOfTwo = whole }()
-	keys := keysOfHalf(0, 9)
-	nobodys := keys[8]
-	hole := redisstore.Slot(nobodys)
-	clusterOfTwo = "*3\r\n" + slots(0, hole-1, 1) + slots(hole+1, 8191, 1) + slots(8192, 16383, 2)
-	s := bubbleStore(t, p.cluster(t, func(o *redis.ClusterOptions) { o.Dialer = p.dialBuffered }))
-	know(t, p, s, keys[0])
-	p.set(func(p *puppet) {
-		p.says = func(addr string, words []string) string {
-			if strings.HasPrefix(addr, "127.0.0.2") {
-				return ""
-			}
-			if keyIn(words) == nobodys {
-				return "-CLUSTERDOWN Hash slot not served\r\n"
-			}
-			return allows(addr, words)
-		}
-		p.after = time.Millisecond
-	})
-	for range 50 {
-		var all sync.WaitGroup
-		for i, key := range keys[:8] {
-			all.Go(func() {
-				if err := takeOne(context.Background(), s, key); err != nil {
-					t.Errorf("Take of a slot that a server has = %v, want a decision", err)
-				}
-			})
-			if i%2 == 0 {
-				go takeOne(context.Background(), s, nobodys)
-			}
-		}
-		all.Wait()
 	}
 }
 
