@@ -35,11 +35,12 @@
 // several slots sends its parts by themselves. Of a slot that no server has, the client asks any: where that one is silent, calls of others may wait for it, up to the budget. A Cluster's client asks for a script's arguments to find the server, before it has a connection: a caller who leaves
 // after that is in the script, though nothing of it may have been written, and may be charged.
 //
-// The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. What a hook makes of an answer afterwards changes nothing any more. To a hook that reads a script's
+// The pipelines go through the program's client, so that its hooks see them, in ProcessPipelineHook. What a hook makes of an answer afterwards changes nothing any more; one that does not return then
+// keeps one of the two places until the budget ends. To a hook that reads a script's
 // arguments once it is answered it is an empty one, which is what would be written if the client sent it again; and the pipeline of a Cluster has ended with a cancelled context where a slot has moved, for
 // the client would go on with that script alone and keep the others. A hook that panics fails those callers of the pipeline who are not decided as
-// [store.Misconfigured]; but a hook of a node's own client ([redis.ClusterClient.OnNewNode]), or of a shard's, is run by go-redis in a goroutine of its own, as for every pipeline, where nothing can recover its
-// panic: it ends the program. Such hooks are to recover by themselves, or the calls are to go without pipelines, by [WithBatching](1).
+// [store.Misconfigured]; but what belongs to a node's own client ([redis.ClusterClient.OnNewNode]), or to a shard's, as its hooks, OnConnect, credentials and Limiter, is run by go-redis in a goroutine of
+// its own, as for every pipeline, where nothing can recover its panic: it ends the program. It is to recover by itself, or the calls are to go without pipelines, by [WithBatching](1).
 //
 // It is not go-redis's AutoPipeline that sends, which does without what is promised here: it sends a command though its context has ended while it queued, it asks for
 // a command's arguments when it queues, so that none could be taken back, it ends no wait with a context or a budget, it has as many queues as

@@ -104,9 +104,9 @@ var mutations = []mutation{
 	{"a caller who leaves a shared script before it is written is in it",
 		`if r.state.CompareAndSwap(queued, loaded) {`, `if r.state.CompareAndSwap(queued, loaded) || true {`, ".", "TestLeavingACrowd"},
 	{"a pipeline that is sent again has scripts executed twice",
-		`if known {
+		`if c.known {
 		return nothing
-	}`, `if known && !MUTANT {
+	}`, `if c.known && !MUTANT {
 		return nothing
 	}`, ".", "TestBudgetByTheClock"},
 	{"a script that has moved ends those on their way to another server",

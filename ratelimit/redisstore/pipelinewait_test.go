@@ -23,6 +23,7 @@ func pipelineWaits() map[string]func(t *testing.T, p *puppet) {
 		"a pipeline of which one slot has gone to a silent server": besideGone,
 		"a pipeline of which one server is silent to the script":   besideUnknown,
 		"a script that goes on by itself, which a caller leaves":   besideLeft,
+		"a pipeline that a hook keeps":                             besideKept,
 		"pipelines that wait for the only connection":              oneConnection,
 	}
 }
@@ -174,6 +175,35 @@ func besideLeft(t *testing.T, p *puppet) {
 			}
 			p.after = 0
 		})
+	}
+}
+
+// besideKept holds that a hook which keeps a pipeline that is answered keeps its place until the budget ends, and no longer.
+func besideKept(t *testing.T, p *puppet) {
+	forever := make(chan struct{})
+	defer close(forever)
+	client := p.cluster(t)
+	client.AddHook(pipelineHook(func(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+		return func(ctx context.Context, cmds []redis.Cmder) error {
+			defer func() { <-forever }()
+			return next(ctx, cmds)
+		}
+	}))
+	c := newPiped(t, p, client)
+	keys := c.keys(2)
+	answers := c.send(nil, keys, func() { p.set(func(p *puppet) { p.says = allows }) })
+	for _, told := range answers {
+		if err := <-told; err != nil {
+			t.Errorf("Take = %v, want a decision", err)
+		}
+	}
+	if got, want := redisstore.Rides(c.store, keys[0]), [2]int{1, 2}; got != want {
+		t.Errorf("places taken, and riders, are %v, want %v", got, want)
+	}
+	time.Sleep(bubbleBudget)
+	synctest.Wait()
+	if got := redisstore.Rides(c.store, keys[0]); got != [2]int{} {
+		t.Errorf("places taken, and riders, are %v when the budget has ended, want none", got)
 	}
 }
 

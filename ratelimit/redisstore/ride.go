@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/rediscall"
 )
@@ -142,10 +143,19 @@ func (r *ride) ask() {
 		for i, c := range r.cars {
 			calls[i] = &c.call
 		}
+		end := time.AfterFunc(time.Until(r.span.deadline), r.desert)
+		defer end.Stop()
 		for _, i := range rediscall.Together(&r.span, calls, func(i int) { r.cars[i].run() }) {
 			r.cars[i].goOn()
 		}
 	}
+}
+
+// desert gives up the place of a ride whose riders have been told, or have left, and whose client has not come back all the same: a hook of its may keep it.
+func (r *ride) desert() {
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
+	r.lane.release(r)
 }
 
 // wait waits until those who have been told look at their answers.

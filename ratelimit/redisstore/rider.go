@@ -78,11 +78,11 @@ func (r *rider) leave() (sent, ok bool) {
 	}
 }
 
-// arrive keeps the rider's caller from leaving, and returns false if it has left.
+// arrive keeps the rider's caller from leaving, the first time, and returns false if it has left.
 func (r *rider) arrive() bool {
 	for {
 		state := r.state.Load()
-		if state == gone || state == left {
+		if state >= arrived {
 			return false
 		}
 		if r.state.CompareAndSwap(state, arrived) {

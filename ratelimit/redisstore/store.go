@@ -126,9 +126,10 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	}
 }
 
-// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key.
+// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key. A Ring's pipelines would send the empty key
+// to any of its shards.
 func (s *Store) laneOf(d *decision) *lane {
-	if s.group == nil || s.most == 1 || s.split(d.requests) != nil {
+	if s.group == nil || s.most == 1 || d.requests[0].Key == "" || s.split(d.requests) != nil {
 		return s.lane
 	}
 	server := s.server(d)

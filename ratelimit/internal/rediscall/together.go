@@ -121,10 +121,9 @@ func (p *pipeline) exec(ctx context.Context, commands redis.Pipeliner) {
 var errUntold = errors.New("the client has not said what became of the command")
 
 func (c *piped) Args() []any {
-	c.pipeline.mu.Lock()
-	known := c.known
-	c.pipeline.mu.Unlock()
-	if known {
+	c.pipeline.mu.Lock() // which keeps what is loaded from being told of meanwhile, where a hook has not waited for the client
+	defer c.pipeline.mu.Unlock()
+	if c.known {
 		return nothing
 	}
 	return c.command.Args()
