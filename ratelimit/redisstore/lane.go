@@ -175,7 +175,7 @@ func (l *lane) drive(ride *ride, r *rider) (verdict, error) {
 		go l.run(next)
 	}
 	<-r.landed
-	if errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded) {
+	if ofContext(r.err) {
 		return verdict{}, l.expired(r, ride.first.call.Sent())
 	}
 	return r.verdict, r.err

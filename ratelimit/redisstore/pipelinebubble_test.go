@@ -63,10 +63,7 @@ func (c *piped) keys(n int) []string { return keysOfHalf(0, len(c.first)+n)[len(
 // send has callers ask for keys, each with its context, while the server is silent to those who came first, and once all queue calls ready and lets them go together.
 func (c *piped) send(ctxs []context.Context, keys []string, ready func()) []<-chan error {
 	c.t.Helper()
-	c.puppet.set(func(p *puppet) { p.says = allows })
-	if _, err := store.Take(context.Background(), c.store, []store.Request{request(c.first[0], 10, 1)}, false); err != nil {
-		c.t.Fatal(err)
-	}
+	know(c.t, c.puppet, c.store, c.first[0])
 	c.puppet.set(func(p *puppet) { p.says = nobody })
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()

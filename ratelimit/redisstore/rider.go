@@ -17,7 +17,7 @@ type rider struct {
 	state  atomic.Int32
 	car    *car          // that it is in; under the lane's mu, until it has landed
 	landed chan struct{} // gets one value when verdict and err are valid, or the rider is overdue
-	alone  bool          // the answer is that of a ride with nobody else
+	alone  bool          // the answer is that of a script with nobody else
 
 	verdict verdict
 	err     error
