@@ -162,10 +162,10 @@ var errReturned = errors.New("the store has returned")
 
 // withoutStore decides a call that the store could not decide because of err, as each limit's onfail says. It fails with errReturned where the store has been told of something
 // since there were so many returns.
-func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uint64, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uint64, detail bool, d *Decision, permit *Permit) error {
 	if misconfigured(err) {
 		g.limiter.health.refused(g.limiter.log, err)
-		return Permit{}, g.fail(-1, ErrMisconfigured, err)
+		return g.fail(-1, ErrMisconfigured, err)
 	}
 	d.Degraded = err
 	var own solo
@@ -175,7 +175,7 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uin
 		switch l.OnFail {
 		case rules.FailClosed:
 			g.limiter.health.failed(g.limiter.log, err)
-			return Permit{}, g.fail(i, ErrUnavailable, err)
+			return g.fail(i, ErrUnavailable, err)
 		case rules.FailOpen:
 			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
 		default:
@@ -183,12 +183,11 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uin
 		}
 	}
 	g.limiter.health.failed(g.limiter.log, err, own.instances()...)
-	permit, err := g.takeLocal(ctx, own, returns, detail, d)
-	if err != nil {
-		return Permit{}, err
+	if err := g.takeLocal(ctx, own, returns, detail, d, permit); err != nil {
+		return err
 	}
 	d.merge(open)
-	return permit, nil
+	return nil
 }
 
 // solo is what a call asks of this process alone.
@@ -218,31 +217,31 @@ func (s *solo) instances() []any {
 }
 
 // takeLocal decides s by this process alone.
-func (g *Guard) takeLocal(ctx context.Context, s solo, returns uint64, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) takeLocal(ctx context.Context, s solo, returns uint64, detail bool, d *Decision, permit *Permit) error {
 	if len(s.requests) == 0 {
 		d.Allowed = true
-		return Permit{}, nil
+		return nil
 	}
 	outcome, err := g.decideAlone(ctx, &s, returns, detail, d.Degraded)
 	if err == nil {
-		permit, err := g.answer(d, s.call, g.limiter.local, outcome)
+		err = g.answer(d, s.call, g.limiter.local, outcome, permit)
 		for n := range d.Limits {
 			d.Limits[n].Source = SourceLocal
 			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.whole[n].Cost, s.shares[n].instances, s.seeded(n)
 		}
-		return permit, err
+		return err
 	}
 	if err == errReturned {
-		return Permit{}, err
+		return err
 	}
 	if err := store.Ended(ctx); err != nil {
-		return Permit{}, g.ended(err)
+		return g.ended(err)
 	}
 	class := ErrUnavailable
 	if misconfigured(err) {
 		class = ErrMisconfigured
 	}
-	return Permit{}, g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
+	return g.fail(-1, class, fmt.Errorf("%w; and locally: %w", d.Degraded, err))
 }
 
 // decideAlone asks the local store, and takes note of what it lets through because of why.
@@ -266,7 +265,7 @@ func (g *Guard) decideAlone(ctx context.Context, s *solo, returns uint64, detail
 
 // onceTold decides a call while the store has not been told of all that this process has let through alone: once it has been of what concerns the call. Who would decide alone where
 // it has been told meanwhile asks it again, if there is time for that.
-func (g *Guard) onceTold(ctx context.Context, c call, detail bool, d *Decision, out *store.Outcome) (Permit, error) {
+func (g *Guard) onceTold(ctx context.Context, c call, detail bool, d *Decision, permit *Permit, out *store.Outcome) error {
 	l := g.limiter
 	began, returns, late := time.Now(), l.owed.Returns(), false
 	for {
@@ -277,17 +276,16 @@ func (g *Guard) onceTold(ctx context.Context, c call, detail bool, d *Decision, 
 			err = l.asked.Take(ctx, c.requests, detail, out)
 		}
 		if err == nil {
-			return g.answered(c, detail, d, out)
+			return g.answered(c, detail, d, permit, out)
 		}
 		if err := store.Ended(ctx); err != nil {
-			return Permit{}, g.ended(err)
+			return g.ended(err)
 		}
 		if l.owed.Late(began) {
 			returns = owed.Always
 		}
-		permit, err := g.withoutStore(ctx, c, err, returns, detail, d)
-		if err != errReturned {
-			return permit, err
+		if err := g.withoutStore(ctx, c, err, returns, detail, d, permit); err != errReturned {
+			return err
 		}
 		returns, late, *d = owed.Always, true, Decision{Policy: d.Policy, Off: d.Off}
 	}

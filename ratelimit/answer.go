@@ -10,15 +10,15 @@ import (
 
 // answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what a call's rules have said unless they asked for
 // detail or are to wait: a call that is denied has its error at once then.
-func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (permit Permit, err error) {
+func (g *Guard) answered(c call, detail bool, d *Decision, permit *Permit, out *store.Outcome) (err error) {
 	from := g.limiter.remembering
 	switch {
 	case detail || g.waits:
-		permit, err = g.answer(d, c, from, *out)
+		err = g.answer(d, c, from, *out, permit)
 		d.sources(out)
 	case out.Allowed:
 		d.Allowed = true
-		permit = g.permit(c, from, out.Receipt)
+		g.grant(permit, c, from, out.Receipt)
 	default:
 		err = g.deny(&c, out)
 	}
@@ -27,7 +27,7 @@ func (g *Guard) answered(c call, detail bool, d *Decision, out *store.Outcome) (
 		g.remember(c, out)
 	}
 	out.Receipt = store.Receipt{}
-	return permit, err
+	return err
 }
 
 // decided says whether a call that ends so was decided: whether it is allowed or denied.
@@ -39,10 +39,10 @@ func decided(err error) bool {
 	return denied
 }
 
-// answer writes the outcome of c into d, as that of the limiter's store.
-func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome) (Permit, error) {
+// answer writes the outcome of c, as that of from, into d, and what it grants into permit.
+func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome, permit *Permit) error {
 	if err := c.answers(g, &out); err != nil {
-		return Permit{}, err
+		return err
 	}
 	d.Allowed = out.Allowed
 	d.Limits = make([]LimitDecision, len(c.requests))
@@ -67,19 +67,18 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome)
 		}
 		out.Rules = out.Rules[len(req.Rules):]
 	}
-	if !out.Allowed {
-		return Permit{}, nil
+	if out.Allowed {
+		g.grant(permit, c, from, out.Receipt)
 	}
-	return g.permit(c, from, out.Receipt), nil
+	return nil
 }
 
-// permit is what a call is granted that from has charged.
-func (g *Guard) permit(c call, from store.Store, receipt store.Receipt) Permit {
-	permit := Permit{store: from, receipt: receipt}
+// grant makes permit that of a call which from has charged.
+func (g *Guard) grant(permit *Permit, c call, from store.Store, receipt store.Receipt) {
+	permit.store, permit.receipt = from, receipt
 	if g.ends {
 		permit.ending = &ending{guard: g, rates: c.indexes}
 	}
-	return permit
 }
 
 // sources says who decided each limit of a call that was answered.

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -12,7 +13,7 @@ import (
 // call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
 type call struct {
 	requests []store.Request
-	one      *[1]store.Request // where these are, if they are to be used again; else nil
+	memory   *[]store.Request // that of the requests, if it is to be used again; else nil
 	indexes  []int
 	holds    []wanted
 	shadow   *call // what is asked of shadows; nil where none applies
@@ -44,8 +45,8 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	}
 	c := call{indexes: g.all[:0:0]}
 	if g.reuses {
-		c.one = ones.Get().(*[1]store.Request)
-		c.requests = c.one[:0]
+		c.memory = memories.Get().(*[]store.Request)
+		c.requests = slices.Grow(*c.memory, len(g.limits))
 	} else {
 		c.requests = make([]store.Request, 0, len(g.limits))
 	}
@@ -138,27 +139,41 @@ func (l *limit) id(who identity, in *Input, ipv6 ipv6Prefix) string {
 	return ""
 }
 
-// ones are the requests of calls of one limit that nobody reads any more.
-var ones = sync.Pool{New: func() any { return new([1]store.Request) }}
+// memories are those of the requests of calls that nobody reads any more, or nil slices.
+var memories = sync.Pool{New: func() any { return new([]store.Request) }}
 
-// release lets another call have the requests of c, which is decided and was granted permit. What a store has charged keeps no more of them than it takes to make them anew when it is
-// given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
+// release lets another call have the memory of the requests of c, which is decided and was granted permit. What a store has charged keeps no more of them than it takes to make them anew
+// when it is given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
 func (g *Guard) release(c *call, permit *Permit) {
-	if c.one == nil || permit.receipt.From != nil {
+	if c.memory == nil {
 		return
 	}
-	if charged := permit.receipt.Requests; len(charged) > 0 {
-		if len(charged) != 1 || &charged[0] != &c.one[0] {
-			return
-		}
-		permit.charged = charge{of: g.limits[c.indexes[0]].Limit, key: charged[0].Key, cost: charged[0].Cost}
-		if c.computed != nil && c.computed[0] != nil {
-			permit.charged.of = c.computed[0]
-		}
-		permit.receipt.Requests = nil
+	*c.memory = nil
+	if permit.receipt.From == nil && g.keepCharges(c, permit) {
+		clear(c.requests)
+		*c.memory = c.requests[:0]
 	}
-	c.one[0] = store.Request{}
-	ones.Put(c.one)
+	memories.Put(c.memory)
+}
+
+// keepCharges keeps in permit what c was charged in place of its requests, and says whether it does without them now.
+func (g *Guard) keepCharges(c *call, permit *Permit) bool {
+	charged := permit.receipt.Requests
+	if len(charged) == 0 {
+		return true
+	}
+	if len(charged) != len(c.requests) || &charged[0] != &c.requests[0] {
+		return false
+	}
+	for i := range charged {
+		of := g.limits[c.indexes[i]].Limit
+		if c.computed != nil && c.computed[i] != nil {
+			of = c.computed[i]
+		}
+		permit.charges[i] = charge{of: of, key: charged[i].Key, cost: charged[i].Cost}
+	}
+	permit.receipt.Requests = nil
+	return true
 }
 
 // answers reports an outcome that is none of the call's.

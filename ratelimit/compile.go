@@ -36,7 +36,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		}
 		g.same = &c
 	}
-	g.reuses = len(g.limits) == 1 && !g.ends && !g.waits
+	g.reuses = len(g.limits) <= charges && !g.ends && !g.waits
 	return g, nil
 }
 

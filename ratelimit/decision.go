@@ -152,11 +152,14 @@ func (d *Decision) worst() (limit, rule int) {
 type Permit struct {
 	store   store.Store
 	receipt store.Receipt
-	charged charge  // which has no requests then; the zero charge where it has
-	ending  *ending // nil where it does not matter how the call ends
+	charges [charges]charge // of the receipt's, which has no requests then; the zero charge behind them, and where it has
+	ending  *ending         // nil where it does not matter how the call ends
 }
 
-// charge is what a call of one limit was charged.
+// charges is how many limits a call asks at most whose requests are used again. Most have one or two; each takes memory of every permit.
+const charges = 4
+
+// charge is what a call was charged for one limit.
 type charge struct {
 	of   *rules.Limit
 	key  string
@@ -173,8 +176,10 @@ func (p Permit) GiveBack(ctx context.Context) error {
 		return nil
 	}
 	receipt := p.receipt
-	if c := p.charged; c.of != nil {
-		receipt.Requests = []store.Request{store.NewRequest(c.of, c.key, c.cost)}
+	for _, c := range p.charges {
+		if c.of != nil {
+			receipt.Requests = append(receipt.Requests, store.NewRequest(c.of, c.key, c.cost))
+		}
 	}
 	return p.store.GiveBack(ctx, receipt)
 }

@@ -63,11 +63,11 @@ type limit struct {
 // is charged to none, but for a place in a queue that others stand behind.
 //
 // A policy that has a concurrency or a lock is for [Guard.Hold] alone.
-func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
+func (g *Guard) Take(ctx context.Context, in ...Input) (permit Permit, err error) {
 	if err := g.onlyRates(); err != nil {
 		return Permit{}, err
 	}
-	_, d, permit, err := g.decide(ctx, in, len(g.limiter.observers) > 0)
+	_, d, err := g.decide(ctx, in, len(g.limiter.observers) > 0, &permit)
 	if err == nil {
 		err = g.denied(&d)
 	}
@@ -75,37 +75,38 @@ func (g *Guard) Take(ctx context.Context, in ...Input) (Permit, error) {
 }
 
 // Decide is Take for callers who want to know what each rule said. A denied call is a Decision, not an error.
-func (g *Guard) Decide(ctx context.Context, in ...Input) (Decision, Permit, error) {
+func (g *Guard) Decide(ctx context.Context, in ...Input) (d Decision, permit Permit, err error) {
 	if err := g.onlyRates(); err != nil {
 		return Decision{Policy: g.policy, Off: g.off}, Permit{}, err
 	}
-	_, d, permit, err := g.decide(ctx, in, true)
+	_, d, err = g.decide(ctx, in, true, &permit)
 	if decided(err) {
 		err = nil
 	}
 	return d, permit, err
 }
 
-// decide takes one call through identity, key, store and fallback to its decision. The error of one that is denied is an [ExceededError], or nil: see denied.
-func (g *Guard) decide(ctx context.Context, in []Input, detail bool) (context.Context, Decision, Permit, error) {
+// decide takes one call through identity, key, store and fallback to its decision. The error of one that is denied is an [ExceededError], or nil: see denied. What the call is granted is
+// written into permit, here and below: it is large, and each level would copy it.
+func (g *Guard) decide(ctx context.Context, in []Input, detail bool, permit *Permit) (context.Context, Decision, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	g = g.now()
 	watch := watchIn(ctx)
 	if detail || watch != nil {
-		return g.tell(ctx, in, watch)
+		return g.tell(ctx, in, watch, permit)
 	}
 	d := Decision{Policy: g.policy, Off: g.off}
-	inner, permit, err := g.ask(ctx, in, false, &d)
-	return inner, d, permit, err
+	inner, err := g.ask(ctx, in, false, &d, permit)
+	return inner, d, err
 }
 
 // tell decides one call, and tells of it.
-func (g *Guard) tell(ctx context.Context, in []Input, watch *watch) (context.Context, Decision, Permit, error) {
+func (g *Guard) tell(ctx context.Context, in []Input, watch *watch, permit *Permit) (context.Context, Decision, error) {
 	d := Decision{Policy: g.policy, Off: g.off}
 	start := time.Now()
-	inner, permit, err := g.ask(ctx, in, true, &d)
+	inner, err := g.ask(ctx, in, true, &d, permit)
 	d.Elapsed = time.Since(start)
 	seen := err
 	if seen == nil {
@@ -118,68 +119,68 @@ func (g *Guard) tell(ctx context.Context, in []Input, watch *watch) (context.Con
 	if decided(seen) {
 		err = seen
 	}
-	return inner, d, permit, err
+	return inner, d, err
 }
 
 // ask asks the rates, and then for what the call is to hold. The context that it returns is ctx, or the one of what is held.
-func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision) (context.Context, Permit, error) {
+func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision, permit *Permit) (context.Context, error) {
 	if err := store.Ended(ctx); err != nil {
-		return ctx, Permit{}, g.ended(err)
+		return ctx, g.ended(err)
 	}
 	c, err := g.call(ctx, in)
 	if err != nil {
-		return ctx, Permit{}, err
+		return ctx, err
 	}
-	inner, permit, err := g.enforce(ctx, c, detail, d)
+	inner, err := g.enforce(ctx, c, detail, d, permit)
 	if c.shadow != nil && (err == nil || errors.Is(err, ErrExceeded)) {
-		inner = g.askShadow(ctx, c, detail, d, &permit).in(inner)
+		inner = g.askShadow(ctx, c, detail, d, permit).in(inner)
 	}
-	return inner, permit, err
+	return inner, err
 }
 
 // enforce asks the limits that are no shadows.
-func (g *Guard) enforce(ctx context.Context, c call, detail bool, d *Decision) (context.Context, Permit, error) {
-	permit, err := g.rate(ctx, c, detail, d)
+func (g *Guard) enforce(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) (context.Context, error) {
+	err := g.rate(ctx, c, detail, d, permit)
 	if permit.ending != nil {
 		permit.ending.ctx = ctx
 	}
 	if err != nil || !d.Allowed || len(c.holds) == 0 {
-		return ctx, permit, err
+		return ctx, err
 	}
-	return g.hold(ctx, c, permit, d)
+	return g.hold(ctx, c, d, permit)
 }
 
 // rate decides the rates of a call.
-func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
 	if len(c.requests) == 0 {
 		d.Allowed = true
-		return Permit{}, nil
+		return nil
 	}
 	if g.waits {
-		return g.await(ctx, c, detail, d)
+		return g.await(ctx, c, detail, d, permit)
 	}
-	return g.once(ctx, c, detail, d)
+	return g.once(ctx, c, detail, d, permit)
 }
 
 // once asks the store, and where it cannot decide, whatever takes its place.
-func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
 	if l := g.limiter; l.owed != nil && !l.owed.Empty() {
-		return g.onceTold(ctx, c, detail, d, out)
+		return g.onceTold(ctx, c, detail, d, permit, out)
 	}
 	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
-		permit, err := g.answered(c, detail, d, out)
+		err = g.answered(c, detail, d, permit, out)
 		if decided(err) {
-			g.release(&c, &permit)
+			g.release(&c, permit)
 		}
-		return permit, err
+		return err
 	}
 	if err := store.Ended(ctx); err != nil {
-		return Permit{}, g.ended(err)
+		return g.ended(err)
 	}
-	return g.withoutStore(ctx, c, err, owed.Always, detail, d)
+	return g.withoutStore(ctx, c, err, owed.Always, detail, d, permit)
 }
 
 // outcomes are those that nobody reads any more.

@@ -43,10 +43,10 @@ func TestGuardAllocates(t *testing.T) {
 		{"user", []rules.Limit{user}, false, 1, nil},
 		{"key", []rules.Limit{key}, false, 1, nil},
 		{"ip", []rules.Limit{ip}, false, 1, nil},
-		{"user, ip and global", []rules.Limit{user, ip, global}, false, 3, nil},
+		{"user, ip and global", []rules.Limit{user, ip, global}, false, 2, nil},
 		{"global denied", []rules.Limit{global}, true, 1, nil},
 		{"user denied", []rules.Limit{user}, true, 2, nil},
-		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 4, nil},
+		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 3, nil},
 		{"user denied, observed", []rules.Limit{user}, true, 5, []ratelimit.Option{ratelimit.WithObserver(&listener{})}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

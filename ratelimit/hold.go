@@ -30,8 +30,8 @@ import (
 //	defer permit.Done(&err)
 //
 // If Hold fails, the context is the one that it was given.
-func (g *Guard) Hold(ctx context.Context, in ...Input) (context.Context, Permit, error) {
-	inner, d, permit, err := g.decide(g.unfence(ctx), in, len(g.limiter.observers) > 0)
+func (g *Guard) Hold(ctx context.Context, in ...Input) (inner context.Context, permit Permit, err error) {
+	inner, d, err := g.decide(g.unfence(ctx), in, len(g.limiter.observers) > 0, &permit)
 	if err == nil {
 		err = g.denied(&d)
 	}
@@ -185,7 +185,7 @@ func (h holder) await(ctx context.Context, name string, cost int64, wait time.Du
 }
 
 // hold acquires all that the call is to hold, one after the other.
-func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (context.Context, Permit, error) {
+func (g *Guard) hold(ctx context.Context, c call, d *Decision, permit *Permit) (context.Context, error) {
 	if permit.ending == nil {
 		permit.ending = &ending{guard: g}
 	}
@@ -196,8 +196,9 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 		h := holding{caller: ctx, guard: g, limit: &g.limits[w.index], wanted: w, said: LimitDecision{Index: w.index, Key: w.name, Cost: w.cost}}
 		next, got, err := h.acquire(inner, d)
 		if err != nil {
-			_ = e.letGo(ctx, permit, h.outcome())
-			return ctx, Permit{}, err
+			_ = e.letGo(ctx, *permit, h.outcome())
+			*permit = Permit{}
+			return ctx, err
 		}
 		inner = next
 		if got != (held{}) {
@@ -208,7 +209,7 @@ func (g *Guard) hold(ctx context.Context, c call, permit Permit, d *Decision) (c
 	if g.fenced {
 		fence(ctx, e.held)
 	}
-	return inner, permit, nil
+	return inner, nil
 }
 
 // holding is a call on its way to something that it is to hold.

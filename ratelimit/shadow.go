@@ -128,7 +128,7 @@ func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decisio
 // tellShadow writes into d what the rates of c have said.
 func (g *Guard) tellShadow(d *Decision, c *call, out *store.Outcome) {
 	said := Decision{Policy: d.Policy}
-	if _, err := g.answer(&said, *c, g.limiter.asked, *out); err != nil {
+	if err := g.answer(&said, *c, g.limiter.asked, *out, new(Permit)); err != nil {
 		g.limiter.health.refused(g.limiter.log, err)
 		return
 	}

@@ -23,37 +23,36 @@ type waiting struct {
 }
 
 // await decides a call of which at least one limit has a wait.
-func (g *Guard) await(ctx context.Context, c call, detail bool, d *Decision) (Permit, error) {
+func (g *Guard) await(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
 	w := &waiting{guard: g, ctx: ctx, call: c, began: time.Now()}
-	permit, err := w.decide(detail, d)
+	err := w.decide(detail, d, permit)
 	w.leave()
 	if w.counted {
 		g.limiter.waiters.Add(-1)
 	}
 	d.Waited = w.waited
-	return permit, err
+	return err
 }
 
-func (w *waiting) decide(detail bool, d *Decision) (Permit, error) {
+func (w *waiting) decide(detail bool, d *Decision, permit *Permit) error {
 	if err := w.lineUp(); err != nil {
-		return Permit{}, err
+		return err
 	}
 	for {
 		w.limitDelays()
 		*d = Decision{Policy: d.Policy, Off: d.Off}
-		permit, err := w.guard.once(w.ctx, w.call, detail, d)
-		if err != nil {
-			return Permit{}, err
+		if err := w.guard.once(w.ctx, w.call, detail, d, permit); err != nil {
+			return err
 		}
 		if d.Allowed {
-			return w.delay(permit, d)
+			return w.delay(d, permit)
 		}
 		key, pause, latest, ok := w.again(d)
 		if !ok || !w.enter(key, latest) {
-			return Permit{}, nil
+			return nil
 		}
 		if err := w.pause(pause, latest); err != nil {
-			return Permit{}, err
+			return err
 		}
 	}
 }
@@ -208,25 +207,26 @@ func (w *waiting) sleep(d time.Duration) error {
 }
 
 // delay lets an allowed call wait until its queues let it go on. Where the context ends before that, the call's permits are given back.
-func (w *waiting) delay(permit Permit, d *Decision) (Permit, error) {
+func (w *waiting) delay(d *Decision, permit *Permit) error {
 	delay := d.delay()
 	if delay == 0 {
-		return permit, nil
+		return nil
 	}
 	w.leave()
 	if left := w.left(); delay >= left {
 		_ = permit.GiveBack(w.ctx)
+		*permit = Permit{}
 		d.denyDelayed(left)
-		return Permit{}, nil
+		return nil
 	}
 	began := time.Now()
 	err := w.sleep(delay)
 	w.waited += time.Since(began)
 	if err != nil {
 		_ = permit.GiveBack(w.ctx) // what cannot be given back stays a gap in the queue
-		return Permit{}, err
+		*permit = Permit{}
 	}
-	return permit, nil
+	return err
 }
 
 // delay is the longest delay of all queues.
