@@ -129,18 +129,18 @@ func (f foresight) Returned(req *store.Request) { f.limiter.recall.GiveBack(f.li
 func (l *Limiter) now() time.Duration { return time.Since(l.began) }
 
 // remember takes note of what the store has answered. Of a queue there is nothing to remember, and of permits that were taken ahead foresight is told.
-func (g *Guard) remember(c call, out *store.Outcome) {
+func (g *Guard) remember(c *call, out *store.Outcome) {
 	table := g.limiter.recall
 	if table == nil {
 		return
 	}
 	now := g.limiter.now()
 	answers := out.Rules
-	for n, i := range c.indexes {
+	for n, of := range c.limits {
 		req := &c.requests[n]
 		own := answers[:len(req.Rules)]
 		answers = answers[len(req.Rules):]
-		a := g.limits[i].alone
+		a := g.limits[of.index].alone
 		if a == nil || out.Ahead&(1<<n) != 0 {
 			continue
 		}
@@ -162,7 +162,7 @@ var errReturned = errors.New("the store has returned")
 
 // withoutStore decides a call that the store could not decide because of err, as each limit's onfail says. It fails with errReturned where the store has been told of something
 // since there were so many returns.
-func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uint64, detail bool, d *Decision, permit *Permit) error {
+func (g *Guard) withoutStore(ctx context.Context, c *call, err error, returns uint64, detail bool, d *Decision, permit *Permit) error {
 	if misconfigured(err) {
 		g.limiter.health.refused(g.limiter.log, err)
 		return g.fail(-1, ErrMisconfigured, err)
@@ -170,16 +170,18 @@ func (g *Guard) withoutStore(ctx context.Context, c call, err error, returns uin
 	d.Degraded = err
 	var own solo
 	var open []LimitDecision
-	for n, i := range c.indexes {
-		l, req := &g.limits[i], &c.requests[n]
-		switch l.OnFail {
+	for n, of := range c.limits {
+		req := &c.requests[n]
+		switch of.OnFail {
 		case rules.FailClosed:
 			g.limiter.health.failed(g.limiter.log, err)
-			return g.fail(i, ErrUnavailable, err)
+			return g.fail(of.index, ErrUnavailable, err)
 		case rules.FailOpen:
-			open = append(open, LimitDecision{Index: i, Key: req.Key, Cost: req.Cost, Source: SourceOpen, Allowed: true})
+			said := g.said(of, req)
+			said.Source = SourceOpen
+			open = append(open, said)
 		default:
-			own.add(i, l.alone.shareOf(c.whole(n)), req)
+			own.addShare(of, g.limits[of.index].alone.shareOf(of.Limit), req)
 		}
 	}
 	g.limiter.health.failed(g.limiter.log, err, own.instances()...)
@@ -198,14 +200,14 @@ type solo struct {
 	known  []*known // of the keys, nil where nothing binds
 }
 
-// add asks a share for what req asks of the whole limit, which is limit i.
-func (s *solo) add(i int, of *share, req *store.Request) {
-	part := store.NewRequest(&of.Limit, req.Key, min(req.Cost, of.most)) // what all may allow together, one may not hold back for ever
-	part.Wait, part.Returns = req.Wait, req.Returns
-	s.indexes = append(s.indexes, i)
-	s.requests = append(s.requests, part)
-	s.whole = append(s.whole, req)
-	s.shares = append(s.shares, of)
+// addShare asks the share of a limit for what req asks of the whole.
+func (s *solo) addShare(of asked, part *share, whole *store.Request) {
+	req := store.NewRequest(&part.Limit, whole.Key, min(whole.Cost, part.most)) // what all may allow together, one may not hold back for ever
+	req.Wait, req.Returns = whole.Wait, whole.Returns
+	s.limits = append(s.limits, of)
+	s.requests = append(s.requests, req)
+	s.whole = append(s.whole, whole)
+	s.shares = append(s.shares, part)
 }
 
 // instances are the log's attributes that say by how many a count is divided.
@@ -224,7 +226,7 @@ func (g *Guard) takeLocal(ctx context.Context, s solo, returns uint64, detail bo
 	}
 	outcome, err := g.decideAlone(ctx, &s, returns, detail, d.Degraded)
 	if err == nil {
-		err = g.answer(d, s.call, g.limiter.local, outcome, permit)
+		err = g.answer(d, &s.call, g.limiter.local, outcome, permit)
 		for n := range d.Limits {
 			d.Limits[n].Source = SourceLocal
 			d.Limits[n].Cost, d.Limits[n].Instances, d.Limits[n].Seeded = s.whole[n].Cost, s.shares[n].instances, s.seeded(n)
@@ -265,7 +267,7 @@ func (g *Guard) decideAlone(ctx context.Context, s *solo, returns uint64, detail
 
 // onceTold decides a call while the store has not been told of all that this process has let through alone: once it has been of what concerns the call. Who would decide alone where
 // it has been told meanwhile asks it again, if there is time for that.
-func (g *Guard) onceTold(ctx context.Context, c call, detail bool, d *Decision, permit *Permit, out *store.Outcome) error {
+func (g *Guard) onceTold(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit, out *store.Outcome) error {
 	l := g.limiter
 	began, returns, late := time.Now(), l.owed.Returns(), false
 	for {

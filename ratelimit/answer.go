@@ -10,7 +10,7 @@ import (
 
 // answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what a call's rules have said unless they asked for
 // detail or are to wait: a call that is denied has its error at once then.
-func (g *Guard) answered(c call, detail bool, d *Decision, permit *Permit, out *store.Outcome) (err error) {
+func (g *Guard) answered(c *call, detail bool, d *Decision, permit *Permit, out *store.Outcome) (err error) {
 	from := g.limiter.remembering
 	switch {
 	case detail || g.waits:
@@ -20,7 +20,7 @@ func (g *Guard) answered(c call, detail bool, d *Decision, permit *Permit, out *
 		d.Allowed = true
 		g.grant(permit, c, from, out.Receipt)
 	default:
-		err = g.deny(&c, out)
+		err = g.deny(c, out)
 	}
 	if decided(err) && !out.Cached && out.Ahead != allAhead(c) {
 		g.limiter.decided()
@@ -40,7 +40,7 @@ func decided(err error) bool {
 }
 
 // answer writes the outcome of c, as that of from, into d, and what it grants into permit.
-func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome, permit *Permit) error {
+func (g *Guard) answer(d *Decision, c *call, from store.Store, out store.Outcome, permit *Permit) error {
 	if err := c.answers(g, &out); err != nil {
 		return err
 	}
@@ -50,10 +50,7 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome,
 	for n := range c.requests {
 		req := &c.requests[n]
 		l := &d.Limits[n]
-		*l = LimitDecision{Index: c.indexes[n], Key: req.Key, Cost: req.Cost, Allowed: true}
-		if c.computed != nil && c.computed[n] != nil {
-			l.Computed = c.computed[n].Rules
-		}
+		*l = g.said(c.limits[n], req)
 		l.Rules, answers = answers[:len(req.Rules):len(req.Rules)], answers[len(req.Rules):]
 		for j, r := range out.Rules[:len(req.Rules)] {
 			allowed := r.RetryAfter == 0
@@ -73,11 +70,20 @@ func (g *Guard) answer(d *Decision, c call, from store.Store, out store.Outcome,
 	return nil
 }
 
+// said is what a limit has said to req before any of its rules has denied it.
+func (g *Guard) said(of asked, req *store.Request) LimitDecision {
+	l := LimitDecision{Index: of.index, Key: req.Key, Cost: req.Cost, Allowed: true}
+	if of.Limit != g.limits[of.index].Limit {
+		l.Computed = of.Rules
+	}
+	return l
+}
+
 // grant makes permit that of a call which from has charged.
-func (g *Guard) grant(permit *Permit, c call, from store.Store, receipt store.Receipt) {
+func (g *Guard) grant(permit *Permit, c *call, from store.Store, receipt store.Receipt) {
 	permit.store, permit.receipt = from, receipt
 	if g.ends {
-		permit.ending = &ending{guard: g, rates: c.indexes}
+		permit.ending = &ending{guard: g, rates: c.limits}
 	}
 }
 
@@ -141,7 +147,7 @@ func (g *Guard) deny(c *call, out *store.Outcome) error {
 	if limit < 0 {
 		return g.failUnnamed()
 	}
-	e := g.exceed(c.indexes[limit], c.requests[limit].Rules[rule], worst)
+	e := g.exceed(c.limits[limit].index, c.requests[limit].Rules[rule], worst)
 	e.Banned = banned > 0 && banned >= worst
 	return e
 }

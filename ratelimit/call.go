@@ -10,19 +10,53 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// call is what one call asks: a request per rate that applies, and which limits those are; and what it is to hold.
+// call is what one call asks: a request per rate that applies, and of which limit; and what it is to hold.
 type call struct {
+	asks
+	memory *asks // that of these, if it is to be used again; else nil
+	holds  []wanted
+	shadow *call // what is asked of shadows; nil where none applies
+}
+
+// asks are the requests of a call, and the limits that they ask.
+type asks struct {
 	requests []store.Request
-	memory   *[]store.Request // that of the requests, if it is to be used again; else nil
-	indexes  []int
-	holds    []wanted
-	shadow   *call // what is asked of shadows; nil where none applies
-	// computed has for each request the limit whose rules were computed, nil where they are as written; it is nil where none were.
-	computed []*rules.Limit
+	limits   []asked
+}
+
+// asked is a limit that a call asks: its place in the policy, and its rules for this call, which may be computed.
+type asked struct {
+	index int
+	*rules.Limit
+}
+
+// add asks a limit, under a key, for cost. What it returns is valid until the next add.
+func (a *asks) add(of asked, key string, cost int64) *store.Request {
+	a.limits = append(a.limits, of)
+	a.requests = append(a.requests, store.NewRequest(of.Limit, key, cost))
+	return &a.requests[len(a.requests)-1]
+}
+
+// grow makes room for n more.
+func (a *asks) grow(n int) {
+	a.requests = slices.Grow(a.requests, n)
+	a.limits = slices.Grow(a.limits, n)
+}
+
+// drop takes some out.
+func (a *asks) drop(dropped func(of asked) bool) {
+	kept := 0
+	for n, of := range a.limits {
+		if !dropped(of) {
+			a.limits[kept], a.requests[kept] = of, a.requests[n]
+			kept++
+		}
+	}
+	a.limits, a.requests = a.limits[:kept], a.requests[:kept]
 }
 
 // rules is the number of rules that the call asks.
-func (c call) rules() int {
+func (c *call) rules() int {
 	n := 0
 	for i := range c.requests {
 		n += len(c.requests[i].Rules)
@@ -43,13 +77,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	if err := g.knowPlan(who.plan, in); err != nil {
 		return call{}, err
 	}
-	c := call{indexes: g.all[:0:0]}
-	if g.reuses {
-		c.memory = memories.Get().(*[]store.Request)
-		c.requests = slices.Grow(*c.memory, len(g.limits))
-	} else {
-		c.requests = make([]store.Request, 0, len(g.limits))
-	}
+	c := g.newCall()
 	for i := range g.limits {
 		l := &g.limits[i]
 		var input Input
@@ -90,28 +118,17 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			c.want(l, i, id, cost)
 			continue
 		}
-		c.indexes = g.indexes(c.indexes, i)
 		key := ""
 		if byAddress {
 			key = l.addressKey(who.ip, g.limiter.ipv6)
 		} else {
 			key = l.key(id)
 		}
-		req := store.NewRequest(of, key, cost)
+		req := c.add(asked{i, of}, key, cost)
 		req.Returns = req.Returns || g.queues || g.holding
-		c.requests = append(c.requests, req)
-		c.computes(l, of)
 	}
 	c.sortHolds()
 	return c, nil
-}
-
-// indexes appends i. While those of a call are the first ones of the policy, they are a part of all.
-func (g *Guard) indexes(of []int, i int) []int {
-	if n := len(of); n == i {
-		return g.all[: i+1 : i+1]
-	}
-	return append(of, i)
 }
 
 // countsAddress says whether a rate counts a call by the address that its context carries, whose text nobody needs but in the key.
@@ -139,38 +156,45 @@ func (l *limit) id(who identity, in *Input, ipv6 ipv6Prefix) string {
 	return ""
 }
 
-// memories are those of the requests of calls that nobody reads any more, or nil slices.
-var memories = sync.Pool{New: func() any { return new([]store.Request) }}
+// memories are those of asks that nobody reads any more.
+var memories = sync.Pool{New: func() any { return new(asks) }}
 
-// release lets another call have the memory of the requests of c, which is decided and was granted permit. What a store has charged keeps no more of them than it takes to make them anew
+// newCall returns one that asks nothing yet.
+func (g *Guard) newCall() (c call) {
+	if !g.reuses {
+		c.grow(len(g.limits))
+		return c
+	}
+	c.memory = memories.Get().(*asks)
+	c.asks = *c.memory
+	c.grow(min(len(g.limits), charges))
+	return c
+}
+
+// release lets another call have the memory of c, which is decided and was granted permit. What a store has charged keeps no more of the requests than it takes to make them anew
 // when it is given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
 func (g *Guard) release(c *call, permit *Permit) {
 	if c.memory == nil {
 		return
 	}
-	*c.memory = nil
-	if permit.receipt.From == nil && g.keepCharges(c, permit) {
-		clear(c.requests)
-		*c.memory = c.requests[:0]
+	if permit.receipt.From != nil || !c.keepCharges(permit) {
+		c.requests = nil
 	}
+	*c.memory = asks{c.requests[:0], c.limits[:0]}
 	memories.Put(c.memory)
 }
 
 // keepCharges keeps in permit what c was charged in place of its requests, and says whether it does without them now.
-func (g *Guard) keepCharges(c *call, permit *Permit) bool {
+func (c *call) keepCharges(permit *Permit) bool {
 	charged := permit.receipt.Requests
 	if len(charged) == 0 {
 		return true
 	}
-	if len(charged) != len(c.requests) || &charged[0] != &c.requests[0] {
+	if len(charged) > charges || len(charged) != len(c.requests) || &charged[0] != &c.requests[0] {
 		return false
 	}
 	for i := range charged {
-		of := g.limits[c.indexes[i]].Limit
-		if c.computed != nil && c.computed[i] != nil {
-			of = c.computed[i]
-		}
-		permit.charges[i] = charge{of: of, key: charged[i].Key, cost: charged[i].Cost}
+		permit.charges[i] = charge{of: c.limits[i].Limit, key: charged[i].Key, cost: charged[i].Cost}
 	}
 	permit.receipt.Requests = nil
 	return true
@@ -185,4 +209,4 @@ func (c *call) answers(g *Guard, out *store.Outcome) error {
 }
 
 // allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
-func allAhead(c call) uint64 { return 1<<len(c.requests) - 1 }
+func allAhead(c *call) uint64 { return 1<<len(c.requests) - 1 }

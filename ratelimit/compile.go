@@ -19,7 +19,6 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		}
 		limit.off, limit.called = off != nil && off[i], now.Name(i)
 		g.limits[i] = limit
-		g.all = append(g.all, i)
 		g.recovers = g.recovers || from.Charge != rules.ChargeAlways
 		g.ends = g.ends || limit.holds != nil || g.recovers || limit.shadow
 		g.holding = g.holding || limit.holds != nil
@@ -36,7 +35,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		}
 		g.same = &c
 	}
-	g.reuses = len(g.limits) <= charges && !g.ends && !g.waits
+	g.reuses = !g.ends && !g.waits
 	return g, nil
 }
 

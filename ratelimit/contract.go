@@ -70,34 +70,13 @@ func (c *contracts) learn(k contract) {
 	c.known.Store(&list)
 }
 
-// computes takes note of the limit that the last request is made of, where that is not l as written.
-func (c *call) computes(l *limit, of *rules.Limit) {
-	if of == l.Limit && c.computed == nil {
-		return
-	}
-	for len(c.computed) < len(c.requests) {
-		c.computed = append(c.computed, nil)
-	}
-	if of != l.Limit {
-		c.computed[len(c.requests)-1] = of
-	}
-}
-
-// whole returns the limit that request n is made of, nil for the one as written.
-func (c *call) whole(n int) *rules.Limit {
-	if n < len(c.computed) {
-		return c.computed[n]
-	}
-	return nil
-}
-
-// shareOf returns the share of now of a limit with computed rules; of the limit as written, where it is nil.
-func (a *alone) shareOf(computed *rules.Limit) *share {
+// shareOf returns the share of now of the limit, as of has it: its rules may be computed.
+func (a *alone) shareOf(of *rules.Limit) *share {
 	s := a.share()
-	if computed == nil {
+	if of == a.whole {
 		return s
 	}
-	s = &share{Limit: shareOf(computed, s.instances), instances: s.instances}
+	s = &share{Limit: shareOf(of, s.instances), instances: s.instances}
 	s.most = smallest(&s.Limit)
 	return s
 }

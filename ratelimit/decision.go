@@ -156,7 +156,7 @@ type Permit struct {
 	ending  *ending         // nil where it does not matter how the call ends
 }
 
-// charges is how many limits a call asks at most whose requests are used again. Most have one or two; each takes memory of every permit.
+// charges is how many limits a call is charged for at most whose requests are used again: each takes memory of every permit.
 const charges = 4
 
 // charge is what a call was charged for one limit.

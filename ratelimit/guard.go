@@ -22,7 +22,6 @@ type Guard struct {
 	limiter *Limiter
 	policy  *rules.Policy
 	limits  []limit
-	all     []int // the limits' places; never changed
 	off     []bool
 	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
 	waits   bool // a rate has a wait
@@ -35,7 +34,7 @@ type Guard struct {
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
 	// same is what every call asks, which nobody changes; nil where that depends on the call.
 	same *call
-	// reuses says that calls have their requests of those that are decided: they ask one limit, and it does not matter how they end.
+	// reuses says that calls have the memory of those that are decided: they are asked once, and it does not matter how they end.
 	reuses bool
 
 	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
@@ -131,15 +130,15 @@ func (g *Guard) ask(ctx context.Context, in []Input, detail bool, d *Decision, p
 	if err != nil {
 		return ctx, err
 	}
-	inner, err := g.enforce(ctx, c, detail, d, permit)
+	inner, err := g.enforce(ctx, &c, detail, d, permit)
 	if c.shadow != nil && (err == nil || errors.Is(err, ErrExceeded)) {
-		inner = g.askShadow(ctx, c, detail, d, permit).in(inner)
+		inner = g.askShadow(ctx, &c, detail, d, permit).in(inner)
 	}
 	return inner, err
 }
 
 // enforce asks the limits that are no shadows.
-func (g *Guard) enforce(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) (context.Context, error) {
+func (g *Guard) enforce(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) (context.Context, error) {
 	err := g.rate(ctx, c, detail, d, permit)
 	if permit.ending != nil {
 		permit.ending.ctx = ctx
@@ -151,9 +150,10 @@ func (g *Guard) enforce(ctx context.Context, c call, detail bool, d *Decision, p
 }
 
 // rate decides the rates of a call.
-func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
+func (g *Guard) rate(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
 	if len(c.requests) == 0 {
 		d.Allowed = true
+		g.release(c, permit)
 		return nil
 	}
 	if g.waits {
@@ -163,7 +163,7 @@ func (g *Guard) rate(ctx context.Context, c call, detail bool, d *Decision, perm
 }
 
 // once asks the store, and where it cannot decide, whatever takes its place.
-func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
+func (g *Guard) once(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
 	if l := g.limiter; l.owed != nil && !l.owed.Empty() {
@@ -173,7 +173,7 @@ func (g *Guard) once(ctx context.Context, c call, detail bool, d *Decision, perm
 	if err == nil {
 		err = g.answered(c, detail, d, permit, out)
 		if decided(err) {
-			g.release(&c, permit)
+			g.release(c, permit)
 		}
 		return err
 	}

@@ -185,7 +185,7 @@ func (h holder) await(ctx context.Context, name string, cost int64, wait time.Du
 }
 
 // hold acquires all that the call is to hold, one after the other.
-func (g *Guard) hold(ctx context.Context, c call, d *Decision, permit *Permit) (context.Context, error) {
+func (g *Guard) hold(ctx context.Context, c *call, d *Decision, permit *Permit) (context.Context, error) {
 	if permit.ending == nil {
 		permit.ending = &ending{guard: g}
 	}
@@ -365,12 +365,12 @@ func (o outcome) charges(c rules.Charge) bool {
 type ending struct {
 	guard *Guard
 	ctx   context.Context
-	rates []int  // the limits that the permit's receipt is for
-	held  []held // in the order in which it was had
+	rates []asked // the limits that the permit's receipt is for
+	held  []held  // in the order in which it was had
 	over  atomic.Bool
 
-	shadow  Permit // what shadows have charged; without a store where they have not
-	shadows []int  // the limits that it is for
+	shadow  Permit  // what shadows have charged; without a store where they have not
+	shadows []asked // the limits that it is for
 }
 
 // end ends a call that its caller was given a permit for. Only the first end does anything.
@@ -401,11 +401,11 @@ func (e *ending) giveBack(ctx context.Context, p Permit, o outcome) error {
 }
 
 // giveBackPart gives back what an outcome does not charge of a permit for some limits.
-func (e *ending) giveBackPart(ctx context.Context, p Permit, limits []int, o outcome) error {
+func (e *ending) giveBackPart(ctx context.Context, p Permit, limits []asked, o outcome) error {
 	if p.store == nil {
 		return nil
 	}
-	part := p.receipt.Part(func(i int) bool { return !o.charges(e.guard.policy.Limits[limits[i]].Charge) })
+	part := p.receipt.Part(func(i int) bool { return !o.charges(limits[i].Charge) })
 	if len(part.Requests) == 0 {
 		return nil
 	}

@@ -36,25 +36,22 @@ func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64
 		c.shadow.want(l, i, id, min(cost, l.most))
 		return
 	}
-	req := store.NewRequest(of, l.key(id), cost)
+	req := c.shadow.add(asked{i, of}, l.key(id), cost)
 	if l.trial { // what is denied to nobody bans nobody: the ban would be there once the limit denies again
 		req.Ban, req.After = 0, 0
 	}
-	c.shadow.indexes = append(c.shadow.indexes, i)
-	c.shadow.requests = append(c.shadow.requests, req)
-	c.shadow.computes(l, of)
 }
 
 // askShadow asks the shadows of a call that the other limits have decided, and writes into d what they say. They are decided together, as
 // if they were the only limits of the method: those that charge always see every call, denied or not, and those that charge by outcome, or
 // hold something, the calls that are made. Where they cannot be asked, nothing is said of them. It returns what a context for the method is to have of
 // the locks that they hold: calls within nest in these as in others.
-func (g *Guard) askShadow(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) shadowLocks {
+func (g *Guard) askShadow(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) shadowLocks {
 	if d.Degraded != nil {
 		return shadowLocks{} // the store would keep the call waiting, for no answer
 	}
 	if !d.Allowed {
-		c.shadow.drop(func(i int) bool { return g.limits[i].Charge != rules.ChargeAlways })
+		c.shadow.drop(func(of asked) bool { return of.Charge != rules.ChargeAlways })
 		c.shadow.holds = nil
 	}
 	if !g.takeShadow(ctx, c.shadow, detail, d, permit) {
@@ -85,21 +82,6 @@ func shadowOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// drop takes the rates of some limits out of the call.
-func (c *call) drop(of func(i int) bool) {
-	kept := 0
-	for n, i := range c.indexes {
-		if !of(i) {
-			c.indexes[kept], c.requests[kept] = i, c.requests[n]
-			if c.computed != nil {
-				c.computed[kept] = c.computed[n]
-			}
-			kept++
-		}
-	}
-	c.indexes, c.requests = c.indexes[:kept], c.requests[:kept]
-}
-
 // takeShadow asks for the rates of c, and reports whether they have room.
 func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) bool {
 	if len(c.requests) == 0 {
@@ -119,7 +101,7 @@ func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decisio
 	}
 	if out.Allowed && d.Allowed {
 		e := permit.withEnding(ctx, g)
-		e.shadow, e.shadows = Permit{store: g.limiter.asked, receipt: out.Receipt}, c.indexes
+		e.shadow, e.shadows = Permit{store: g.limiter.asked, receipt: out.Receipt}, c.limits
 	}
 	out.Receipt = store.Receipt{}
 	return out.Allowed
@@ -128,7 +110,7 @@ func (g *Guard) takeShadow(ctx context.Context, c *call, detail bool, d *Decisio
 // tellShadow writes into d what the rates of c have said.
 func (g *Guard) tellShadow(d *Decision, c *call, out *store.Outcome) {
 	said := Decision{Policy: d.Policy}
-	if err := g.answer(&said, *c, g.limiter.asked, *out, new(Permit)); err != nil {
+	if err := g.answer(&said, c, g.limiter.asked, *out, new(Permit)); err != nil {
 		g.limiter.health.refused(g.limiter.log, err)
 		return
 	}

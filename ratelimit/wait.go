@@ -23,8 +23,8 @@ type waiting struct {
 }
 
 // await decides a call of which at least one limit has a wait.
-func (g *Guard) await(ctx context.Context, c call, detail bool, d *Decision, permit *Permit) error {
-	w := &waiting{guard: g, ctx: ctx, call: c, began: time.Now()}
+func (g *Guard) await(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
+	w := &waiting{guard: g, ctx: ctx, call: *c, began: time.Now()}
 	err := w.decide(detail, d, permit)
 	w.leave()
 	if w.counted {
@@ -41,7 +41,7 @@ func (w *waiting) decide(detail bool, d *Decision, permit *Permit) error {
 	for {
 		w.limitDelays()
 		*d = Decision{Policy: d.Policy, Off: d.Off}
-		if err := w.guard.once(w.ctx, w.call, detail, d, permit); err != nil {
+		if err := w.guard.once(w.ctx, &w.call, detail, d, permit); err != nil {
 			return err
 		}
 		if d.Allowed {
@@ -63,8 +63,8 @@ func (w *waiting) lineUp() error {
 	if w.guard.limiter.waiters.Load() == 0 {
 		return nil
 	}
-	for n, i := range w.call.indexes {
-		l, key := &w.guard.limits[i], w.call.requests[n].Key
+	for n, l := range w.call.limits {
+		key := w.call.requests[n].Key
 		if l.Wait == 0 || l.Queues() || w.call.requests[n].Cost == 0 || !w.guard.limiter.lines.waits(key) {
 			continue
 		}
@@ -96,8 +96,8 @@ func (w *waiting) limitDelays() {
 	}
 	left := w.left()
 	w.call.requests = slices.Clone(w.call.requests) // the store may still hold those of an earlier ask
-	for n, i := range w.call.indexes {
-		if l := &w.guard.limits[i]; l.Queues() {
+	for n, l := range w.call.limits {
+		if l.Queues() {
 			w.call.requests[n].Wait = 0
 			if w.count() {
 				w.call.requests[n].Wait = max(0, min(l.Wait-time.Since(w.began), left)).Truncate(time.Microsecond)
