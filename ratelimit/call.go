@@ -161,13 +161,11 @@ var memories = sync.Pool{New: func() any { return new(asks) }}
 
 // newCall returns one that asks nothing yet.
 func (g *Guard) newCall() (c call) {
-	if !g.reuses {
-		c.grow(len(g.limits))
-		return c
+	if g.reuses {
+		c.memory = memories.Get().(*asks)
+		c.asks = *c.memory
 	}
-	c.memory = memories.Get().(*asks)
-	c.asks = *c.memory
-	c.grow(min(len(g.limits), charges))
+	c.grow(len(g.limits))
 	return c
 }
 

@@ -103,6 +103,23 @@ func TestShareOfAContract(t *testing.T) {
 	}
 }
 
+// The decision has the contract that applies, whoever decides by it.
+func TestDecisionHasTheContractWithoutAStore(t *testing.T) {
+	c := contracts{"acme": {{Count: 8, Window: time.Hour}, {Count: 4, Window: time.Minute}}}
+	for _, onFail := range []string{"local", "open"} {
+		guard := ratelimittest.Failing(store.Unavailable, ratelimit.WithRules(c.rules)).Guard(create(limits(t, "user 2,1h onfail="+onFail)...))
+		for _, user := range []string{"acme", "other"} {
+			d, _, err := guard.Decide(as(user))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c[user], d.Limits[0].Computed); diff != "" {
+				t.Errorf("onfail=%s: computed rules of %s (-want +got):\n%s", onFail, user, diff)
+			}
+		}
+	}
+}
+
 // A caller with more rules than the limit has costs the others nothing.
 func TestWithRulesOfSeveralLimits(t *testing.T) {
 	hook := func(_ context.Context, p *rules.Policy, i int) ([]rules.Rule, error) {

@@ -27,11 +27,20 @@ func (s *still) Take(_ context.Context, requests []store.Request, _ bool, out *s
 	return nil
 }
 
-// A guard allocates the key of a call, and for several limits the requests; of a denied call, the error, too, and where somebody listens, the decision and what its limits and their rules have said.
+// A guard allocates the keys of a call; of a denied call, the error, too, and where somebody listens, the decision and what its limits and their rules have said. For more limits than a
+// permit has room for, it allocates the requests.
 func TestGuardAllocates(t *testing.T) {
 	hour := []rules.Rule{{Count: 10, Window: time.Hour}}
 	global, user := rules.Limit{Kind: rules.Global, Rules: hour}, rules.Limit{Kind: rules.User, Rules: hour}
 	key, ip := rules.Limit{Kind: rules.Key, By: "id", Rules: hour}, rules.Limit{Kind: rules.IP, Rules: hour}
+	five := make([]rules.Limit, 5)
+	for i := range five {
+		five[i] = user
+		five[i].Name = strconv.Itoa(i)
+	}
+	free, pro := user, user
+	free.Plan, pro.Plan = "free", "pro"
+	contract := ratelimit.WithRules(func(context.Context, *rules.Policy, int) ([]rules.Rule, error) { return hour, nil })
 	for _, test := range []struct {
 		name   string
 		limits []rules.Limit
@@ -44,6 +53,11 @@ func TestGuardAllocates(t *testing.T) {
 		{"key", []rules.Limit{key}, false, 1, nil},
 		{"ip", []rules.Limit{ip}, false, 1, nil},
 		{"user, ip and global", []rules.Limit{user, ip, global}, false, 2, nil},
+		{"four", five[:4], false, 4, nil},
+		{"five", five, false, 6, nil},
+		{"five denied", five, true, 6, nil},
+		{"user of a plan", []rules.Limit{free, pro}, false, 1, nil},
+		{"user and ip by contracts", []rules.Limit{user, ip}, false, 2, []ratelimit.Option{contract}},
 		{"global denied", []rules.Limit{global}, true, 1, nil},
 		{"user denied", []rules.Limit{user}, true, 2, nil},
 		{"user, ip and global denied", []rules.Limit{user, ip, global}, true, 3, nil},
@@ -51,6 +65,9 @@ func TestGuardAllocates(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &still{out: store.Outcome{Allowed: !test.denied, Rules: make([]store.RuleOutcome, len(test.limits))}}
+			if test.limits[0].Plan != "" {
+				s.out.Rules = s.out.Rules[:1] // that of the caller's plan
+			}
 			if test.denied {
 				s.out.Rules[0].RetryAfter = time.Second
 			}
@@ -60,6 +77,7 @@ func TestGuardAllocates(t *testing.T) {
 			}
 			g := l.Guard(&rules.Policy{Package: "example.com/shop", Type: "shop.Orders", Method: "Create", Limits: test.limits})
 			ctx := ratelimit.WithIP(ratelimit.WithUser(context.Background(), "4242"), netip.MustParseAddr("2001:db8:aaaa:bbbb::7"))
+			ctx = ratelimit.WithPlan(ctx, "pro")
 			var in []ratelimit.Input
 			if test.limits[0].By != "" {
 				in = make([]ratelimit.Input, 1)

@@ -307,6 +307,24 @@ func TestHeadersWithoutAStore(t *testing.T) {
 	}
 }
 
+// Who has a contract of its own is told of that one, whoever decides, be it that it has more rules than the policy.
+func TestHeadersOfAContractWithoutAStore(t *testing.T) {
+	clock := new(ratelimittest.Clock)
+	local := ratelimit.WithLocal(memstore.New(memstore.WithClock(clock.Now)))
+	contract := ratelimit.WithRules(func(context.Context, *rules.Policy, int) ([]rules.Rule, error) {
+		return []rules.Rule{per(4, time.Minute), per(12, time.Hour)}, nil
+	})
+	s := newSite()
+	s.call(ratelimittest.Failing(store.Unavailable, local, contract, ratelimit.WithInstances(2)), policy("shop.Orders", "Create", user(per(8, time.Minute))))
+	answer := s.get()
+	if got, want := answer.Header.Get("RateLimit-Policy"), `"Create 1m";q=4;w=60, "Create 1h";q=12;w=3600`; got != want || answer.StatusCode != 200 {
+		t.Errorf("%d with RateLimit-Policy %s, want 200 with %s", answer.StatusCode, got, want)
+	}
+	if got, want := answer.Header.Get("RateLimit"), `"Create 1m";r=1;t=60, "Create 1h";r=5;t=3600`; got != want {
+		t.Errorf("RateLimit = %s, want %s", got, want)
+	}
+}
+
 // An answer of 401, 403 or 503 tells nobody of quotas, whoever gives it.
 func TestStatusesWithoutQuotas(t *testing.T) {
 	limiter := ratelimittest.AllowAll()
