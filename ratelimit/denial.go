@@ -2,9 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,14 +33,11 @@ func LogDenials(log *slog.Logger, opts ...DenialOption) Observer {
 		panic("ratelimit: LogDenials without a logger, want one, or no LogDenials")
 	case d.interval < 0:
 		panic(fmt.Sprintf("ratelimit: a denial interval of %v, want 0 or more", d.interval))
-	case d.secret != nil && len(d.secret) < minSecret:
-		panic(fmt.Sprintf("ratelimit: a secret of %d bytes for callers in logs, want %d or more", len(d.secret), minSecret))
+	case d.callers != nil && len(d.callers.secret) < minSecret:
+		panic(fmt.Sprintf("ratelimit: a secret of %d bytes for callers in logs, want %d or more", len(d.callers.secret), minSecret))
 	}
 	return d
 }
-
-// minSecret is how many bytes a secret has at least.
-const minSecret = 16
 
 // DenialOption configures [LogDenials].
 type DenialOption interface{ applyDenials(*denials) }
@@ -61,14 +55,14 @@ func WithDenialInterval(interval time.Duration) DenialOption {
 // WithDenialCallers adds to a line a hash of the id that the limit counts by, keyed by secret: lines of one caller have the same, and
 // nobody without the secret can tell whose it is. The default is no trace of the caller.
 func WithDenialCallers(secret []byte) DenialOption {
-	return denialOption(func(d *denials) { d.secret = append([]byte{}, secret...) })
+	return denialOption(func(d *denials) { d.callers = newHasher(append([]byte{}, secret...)) })
 }
 
 // denials is an observer that logs some of them.
 type denials struct {
 	log      *slog.Logger
 	interval time.Duration
-	secret   []byte // nil for no callers
+	callers  *hasher // nil for no callers
 
 	mu     sync.Mutex
 	limits map[deniedBy]*denied
@@ -176,7 +170,7 @@ func explainShadow(p *rules.Policy, l *LimitDecision) (by deniedBy, attrs []slog
 
 // caller is the hash of the id that a limit denies a call for; empty if there is none, or it is not to be told.
 func (d *denials) caller(limit *LimitDecision) string {
-	if d.secret == nil || limit == nil {
+	if d.callers == nil || limit == nil {
 		return ""
 	}
 	_, rest, _ := strings.Cut(limit.Key, ":")
@@ -184,9 +178,7 @@ func (d *denials) caller(limit *LimitDecision) string {
 	if id == rules.Global.String() {
 		return ""
 	}
-	mac := hmac.New(sha256.New, d.secret)
-	mac.Write([]byte(id))
-	return hex.EncodeToString(mac.Sum(nil)[:callerBytes])
+	return string(appendHash(nil, d.callers, id, callerBytes))
 }
 
 // callerBytes of a hash tell callers apart.

@@ -116,7 +116,7 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int, from *rules.Limit) (limit,
 	if err != nil {
 		return limit{}, err
 	}
-	prepared := limit{Limit: from, keyer: newKeyer(p, i, l.secret), most: 1, holds: &holds{shared: shared, local: local}, shadow: l.shadows(from)}
+	prepared := limit{Limit: from, keyer: newKeyer(p, i, l.hasher), most: 1, holds: &holds{shared: shared, local: local}, shadow: l.shadows(from)}
 	if from.Kind == rules.Concurrency {
 		prepared.most = min(from.Count, lock.MaxCost)
 		if from.OnFail == rules.FailLocal {

@@ -1,16 +1,16 @@
 package ratelimit
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/netip"
 
 	"github.com/rlgen/rlgen/rules"
 )
 
-// maxID is how many bytes an escaped id may have in a key; a longer one is replaced by its hash.
-const maxID = 64
+// maxID is how many bytes an escaped id may have in a key; a longer one is replaced by as many of its hash's as hashedID says.
+const (
+	maxID    = 64
+	hashedID = 16
+)
 
 // DefaultIPv6Prefix is how many bits of an IPv6 address count unless [WithIPv6Prefix] says otherwise: a customer holds a /64
 // or more.
@@ -22,17 +22,17 @@ type ipv6Prefix int
 // keyer writes the keys of one limit: prefix "rl:user=", then the id, then suffix ":orders.Orders-Create".
 type keyer struct {
 	prefix, suffix string
-	secret         []byte // nil for ids in the clear
-	none           string // the key without an id
+	hasher         *hasher // of all ids; nil for ids in the clear
+	none           string  // the key without an id
 }
 
-func newKeyer(p *rules.Policy, i int, secret []byte) keyer {
+func newKeyer(p *rules.Policy, i int, hasher *hasher) keyer {
 	prefix, bucket := p.Key(i)
 	kind := p.Limits[i].Whose()
 	if p.Limits[i].Kind == rules.Lock && p.Limits[i].Segments > 0 {
 		kind = rules.Global
 	}
-	k := keyer{prefix: prefix + ":" + kind.String(), secret: secret}
+	k := keyer{prefix: prefix + ":" + kind.String(), hasher: hasher}
 	if kind != rules.Global {
 		k.prefix += "="
 	}
@@ -65,26 +65,19 @@ func keyOf[S string | []byte](k *keyer, id S) string {
 	var buf [256]byte
 	b := append(buf[:0], k.prefix...)
 	start := len(b)
-	if k.secret != nil {
-		b = appendHash(b, string(id), k.secret)
-	} else if b = rules.AppendEscape(b, id); len(b)-start > maxID {
-		b = appendHash(b[:start], string(id), nil)
+	by := k.hasher
+	if by == nil {
+		if len(id) <= maxID { // which escaping makes no shorter
+			b = rules.AppendEscape(b, id)
+		}
+		if len(id) > maxID || len(b)-start > maxID {
+			by, b = unkeyed, b[:start]
+		}
+	}
+	if by != nil { // escaped ids have no "~", so that no id meets another's hash
+		b = appendHash(append(b, '~'), by, id, hashedID)
 	}
 	return string(append(b, k.suffix...))
-}
-
-// appendHash appends "~" and half of the id's SHA-256, keyed if there is a secret. Escaped ids have no "~", so that no
-// id meets another's hash.
-func appendHash(b []byte, id string, secret []byte) []byte {
-	var sum [sha256.Size]byte
-	if secret == nil {
-		sum = sha256.Sum256([]byte(id))
-	} else {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(id))
-		mac.Sum(sum[:0])
-	}
-	return hex.AppendEncode(append(b, '~'), sum[:sha256.Size/2])
 }
 
 // id is the id of an address; empty for the zero Addr. [New] has seen to it that v6 addresses have so many bits.

@@ -17,7 +17,7 @@ var keyPolicy = &rules.Policy{
 // Different ids have different keys, and a key has its three parts whatever the id is.
 func TestKeyIsInjective(t *testing.T) {
 	clear := newKeyer(keyPolicy, 0, nil)
-	hashed := newKeyer(keyPolicy, 0, []byte("0123456789abcdef"))
+	hashed := newKeyer(keyPolicy, 0, newHasher([]byte("0123456789abcdef")))
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.OneOf(rapid.String(), rapid.StringN(60, 70, 100), rapid.StringMatching(`[~%:{}a-f0-9]{1,40}`))
 		a, b := id.Draw(t, "a"), id.Draw(t, "b")
@@ -49,11 +49,11 @@ func TestLongAndSecretIDsAreHashed(t *testing.T) {
 		{"secret", "alice", "0123456789abcdef", "rl:user=~fdbf8b1cacd3d578e062d0e41104357d:shop.Orders-Create"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var secret []byte
+			var by *hasher
 			if test.secret != "" {
-				secret = []byte(test.secret)
+				by = newHasher([]byte(test.secret))
 			}
-			k := newKeyer(keyPolicy, 0, secret)
+			k := newKeyer(keyPolicy, 0, by)
 			if got := k.key(test.id); got != test.want {
 				t.Errorf("key = %q, want %q", got, test.want)
 			}

@@ -42,8 +42,8 @@ type Limiter struct {
 	observers   []Observer
 	log         *slog.Logger
 	instances   int
-	counted     bool // by the store, so that instances is what holds until it has
-	secret      []byte
+	counted     bool    // by the store, so that instances is what holds until it has
+	hasher      *hasher // of ids; nil for ids in the clear
 	ipv6        ipv6Prefix
 	colocated   bool
 	mode        rules.Mode // rules.Shadow makes shadows of all limits
@@ -105,8 +105,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		return nil, errors.New("ratelimit: a nil Observer, want one, or no WithObserver")
 	case l.log == nil:
 		return nil, errors.New("ratelimit: no logger: want WithLogger with one, or no WithLogger for slog.Default")
-	case l.secret != nil && len(l.secret) < 16:
-		return nil, fmt.Errorf("ratelimit: a secret of %d bytes, want 16 or more", len(l.secret))
+	case l.hasher != nil && len(l.hasher.secret) < minSecret:
+		return nil, fmt.Errorf("ratelimit: a secret of %d bytes, want %d or more", len(l.hasher.secret), minSecret)
 	}
 	if l.local == nil {
 		l.local = memstore.New()

@@ -46,7 +46,7 @@ func WithInstances(n int) Option {
 // WithHashIDs makes keys hold a keyed hash of each id in place of the id, for ids that are personal data. All processes
 // of a service need the same secret. The default is ids in the clear, as far as they are short.
 func WithHashIDs(secret []byte) Option {
-	return optionFunc(func(l *Limiter) { l.secret = append([]byte{}, secret...) })
+	return optionFunc(func(l *Limiter) { l.hasher = newHasher(append([]byte{}, secret...)) })
 }
 
 // WithIPv6Prefix makes limits by ip count IPv6 addresses together that have their first bits in common, in place of
