@@ -367,7 +367,7 @@ func (w *writer) input(l *limit, in string, n *methodNames) {
 		defer w.printf("}\n")
 	}
 	if l.by != nil {
-		w.printf("%s.By(%s)\n", in, w.idText(l.by, n))
+		w.id(l.by, in, n)
 	}
 	if l.cost != nil {
 		cost := l.cost.source(n.scope)
@@ -378,15 +378,14 @@ func (w *writer) input(l *limit, in string, n *methodNames) {
 	}
 }
 
-// idText returns the expression that makes a value the text of an id.
-func (w *writer) idText(e *expression, n *methodNames) string {
-	text := e.source(n.scope)
-	convert := ""
+// id writes what makes a value the id of an input.
+func (w *writer) id(e *expression, in string, n *methodNames) {
+	by, convert := "By", ""
+	value := e.source(n.scope)
 	switch e.form(w.unit.types) {
 	case asIs:
-		return text
 	case byStringer:
-		return operand(e, text) + ".String()"
+		value = operand(e, value) + ".String()"
 	case byPointer:
 		convert = "Ref"
 	case byInterface:
@@ -394,13 +393,19 @@ func (w *writer) idText(e *expression, n *methodNames) string {
 	case asText:
 		convert = "Text"
 	case asInt:
-		convert = "Int"
+		by, convert = "ByInt", "Int"
 	case asUint:
-		convert = "Uint"
+		by, convert = "ByUint", "Uint"
 	case asBool:
 		convert = "Bool"
 	}
-	return w.qualify(runtimePath, "ratelimit") + "." + convert + "(" + text + ")"
+	if types.Identical(e.typ, types.Typ[types.Int64]) && by == "ByInt" || types.Identical(e.typ, types.Typ[types.Uint64]) && by == "ByUint" {
+		convert = ""
+	}
+	if convert != "" {
+		value = w.qualify(runtimePath, "ratelimit") + "." + convert + "(" + value + ")"
+	}
+	w.printf("%s.%s(%s)\n", in, by, value)
 }
 
 func article(name string) string {

@@ -122,7 +122,7 @@ func isRate(l *limit) bool { return l.holds == nil }
 
 // meant are the limits that count by id and that suit, all of them or those of these names, in the policy's order.
 func (g *Guard) meant(ctx context.Context, id ID, names []string, suits func(*limit) bool) ([]meant, error) {
-	text, err := id.text(g.limiter.ipv6)
+	caller, err := id.caller()
 	if err != nil {
 		return nil, g.fail(-1, ErrNoIdentity, err)
 	}
@@ -139,7 +139,7 @@ func (g *Guard) meant(ctx context.Context, id ID, names []string, suits func(*li
 		case len(names) > 0 && !slices.Contains(names, name):
 			continue
 		}
-		m := meant{index: i, limit: l, name: name, of: l.Limit, key: l.name(text)}
+		m := meant{index: i, limit: l, name: name, of: l.Limit, key: l.name(&caller)}
 		if l.computed != nil {
 			contract, err := g.compute(ctx, i)
 			if err != nil {
@@ -187,23 +187,23 @@ func (g *Guard) named(ctx context.Context, id ID, names []string, suits func(*li
 	return requests, nil
 }
 
-// text is what keys are made of.
-func (id ID) text(ipv6 ipv6Prefix) (string, error) {
-	text := id.Text
+// caller is what keys are made of.
+func (id ID) caller() (callerID, error) {
+	caller := idOfText(id.Text)
 	switch id.Kind {
 	case rules.Global:
-		if text != "" {
-			return "", errors.New("found an id of kind global with a text, want none")
+		if id.Text != "" {
+			return callerID{}, errors.New("found an id of kind global with a text, want none")
 		}
-		return "", nil
+		return callerID{}, nil
 	case rules.IP:
-		text = ipv6.parse(text)
+		caller = idOfAddress(rules.ParseAddress(id.Text))
 	case rules.User, rules.Key:
 	default:
-		return "", fmt.Errorf("found an id of kind %v, want user, ip, key or global", id.Kind)
+		return callerID{}, fmt.Errorf("found an id of kind %v, want user, ip, key or global", id.Kind)
 	}
-	if text == "" {
-		return "", fmt.Errorf("found no %v in the id, want one", id.Kind)
+	if caller.form == noID {
+		return callerID{}, fmt.Errorf("found no %v in the id, want one", id.Kind)
 	}
-	return text, nil
+	return caller, nil
 }

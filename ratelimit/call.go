@@ -87,16 +87,12 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if l.off || input.skipped() || l.Plan != "" && l.Plan != who.plan {
 			continue
 		}
-		var id string
-		byAddress := l.countsAddress(&input)
-		if !byAddress {
-			id = l.id(who, &input, g.limiter.ipv6)
-		}
+		id := l.id(&who, &input)
 		if l.shadow {
-			g.shade(ctx, &c, i, id, input.permits())
+			g.shade(ctx, &c, i, &id, input.permits())
 			continue
 		}
-		if id == "" && l.Whose() != rules.Global && !(byAddress && who.ip.IsValid()) {
+		if id.form == noID && l.Whose() != rules.Global {
 			if l.Missing == rules.MissingAllow {
 				continue
 			}
@@ -115,45 +111,33 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 			return call{}, &CostError{Type: g.policy.Type, Method: g.policy.Method, Limit: g.policy.Name(i), Kind: l.Kind, Cost: cost, Most: most}
 		}
 		if l.holds != nil {
-			c.want(l, i, id, cost)
+			c.want(l, i, &id, cost)
 			continue
 		}
-		key := ""
-		if byAddress {
-			key = l.addressKey(who.ip, g.limiter.ipv6)
-		} else {
-			key = l.key(id)
-		}
-		req := c.add(asked{i, of}, key, cost)
+		req := c.add(asked{i, of}, l.key(&id), cost)
 		req.Returns = req.Returns || g.queues || g.holding
 	}
 	c.sortHolds()
 	return c, nil
 }
 
-// countsAddress says whether a rate counts a call by the address that its context carries, whose text nobody needs but in the key.
-func (l *limit) countsAddress(in *Input) bool {
-	return l.Whose() == rules.IP && in.given&givenID == 0 && !l.shadow && l.holds == nil
-}
-
-// id returns what the call counts by, empty if it carries no id.
-func (l *limit) id(who identity, in *Input, ipv6 ipv6Prefix) string {
-	given := in.given&givenID != 0
+// id returns what the call counts by.
+func (l *limit) id(who *identity, in *Input) callerID {
 	switch l.Whose() {
 	case rules.IP:
-		if given {
-			return ipv6.parse(in.id)
+		if in.gives() {
+			return idOfAddress(rules.ParseAddress(in.id.text))
 		}
-		return ipv6.id(who.ip)
+		return idOfAddress(who.ip)
 	case rules.User:
-		if given {
+		if in.gives() {
 			return in.id
 		}
-		return who.user
+		return idOfText(who.user)
 	case rules.Key:
 		return in.id
 	}
-	return ""
+	return callerID{}
 }
 
 // memories are those of asks that nobody reads any more.

@@ -50,7 +50,7 @@ func (l *Limiter) prepare(written *rules.Policy, i int, from *rules.Limit) (limi
 		return l.prepareHold(written, i, from)
 	}
 	prefix, _ := written.Key(i)
-	k := newKeyer(written, i, l.hasher)
+	k := newKeyer(written, i, l.hasher, l.ipv6)
 	k.count(l.bucket(written, i))
 	prepared := limit{Limit: from, keyer: k, most: smallest(from), shadow: l.shadows(from)}
 	if !prepared.shadow {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,16 @@ func TestGuardAllocates(t *testing.T) {
 	hour := []rules.Rule{{Count: 10, Window: time.Hour}}
 	global, user := rules.Limit{Kind: rules.Global, Rules: hour}, rules.Limit{Kind: rules.User, Rules: hour}
 	key, ip := rules.Limit{Kind: rules.Key, By: "id", Rules: hour}, rules.Limit{Kind: rules.IP, Rules: hour}
+	number, address, long := key, key, key
+	number.By, address.By, long.By = "number", "address", "long"
+	address.Kind = rules.IP
+	ids := map[string]func(in *ratelimit.Input){
+		"id":      func(in *ratelimit.Input) { in.By("4242") },
+		"number":  func(in *ratelimit.Input) { in.ByInt(4242) },
+		"address": func(in *ratelimit.Input) { in.By("[2001:db8:aaaa:bbbb::7]:443") },
+		"long":    func(in *ratelimit.Input) { in.By(strings.Repeat("x", 1000)) },
+	}
+	hashed := ratelimit.WithHashIDs([]byte("0123456789abcdef"))
 	five := make([]rules.Limit, 5)
 	for i := range five {
 		five[i] = user
@@ -52,6 +63,11 @@ func TestGuardAllocates(t *testing.T) {
 		{"user", []rules.Limit{user}, false, 1, nil},
 		{"key", []rules.Limit{key}, false, 1, nil},
 		{"ip", []rules.Limit{ip}, false, 1, nil},
+		{"key of a number", []rules.Limit{number}, false, 1, nil},
+		{"key that is long", []rules.Limit{long}, false, 1, nil},
+		{"ip in text", []rules.Limit{address}, false, 1, nil},
+		{"user hashed", []rules.Limit{user}, false, 1, []ratelimit.Option{hashed}},
+		{"ip hashed", []rules.Limit{ip}, false, 1, []ratelimit.Option{hashed}},
 		{"user, ip and global", []rules.Limit{user, ip, global}, false, 2, nil},
 		{"four", five[:4], false, 4, nil},
 		{"five", five, false, 6, nil},
@@ -79,9 +95,9 @@ func TestGuardAllocates(t *testing.T) {
 			ctx := ratelimit.WithIP(ratelimit.WithUser(context.Background(), "4242"), netip.MustParseAddr("2001:db8:aaaa:bbbb::7"))
 			ctx = ratelimit.WithPlan(ctx, "pro")
 			var in []ratelimit.Input
-			if test.limits[0].By != "" {
+			if give := ids[test.limits[0].By]; give != nil {
 				in = make([]ratelimit.Input, 1)
-				in[0].By("4242")
+				give(&in[0])
 			}
 			take := func() {
 				if _, err := g.Take(ctx, in...); errors.Is(err, ratelimit.ErrExceeded) != test.denied || !test.denied && err != nil {

@@ -59,7 +59,7 @@ type wanted struct {
 }
 
 // want adds what l, which is limit i, is to hold for a call. A cost of 0 needs no room.
-func (c *call) want(l *limit, i int, id string, cost int64) {
+func (c *call) want(l *limit, i int, id *callerID, cost int64) {
 	if cost > 0 {
 		w := wanted{index: i, kind: l.Kind, name: l.name(id), cost: cost}
 		if l.Whose() == rules.Global {
@@ -70,9 +70,9 @@ func (c *call) want(l *limit, i int, id string, cost int64) {
 }
 
 // name is what calls of id hold: the key, or that of the segment that id is in.
-func (l *limit) name(id string) string {
+func (l *limit) name(id *callerID) string {
 	if l.Kind == rules.Lock && l.Segments > 0 {
-		return l.key("") + "#" + strconv.Itoa(lock.Segment(id, int(l.Segments)))
+		return l.none + "#" + strconv.Itoa(lock.Segment(string(id.append(nil, l.ipv6)), int(l.Segments)))
 	}
 	return l.key(id)
 }
@@ -116,7 +116,7 @@ func (l *Limiter) prepareHold(p *rules.Policy, i int, from *rules.Limit) (limit,
 	if err != nil {
 		return limit{}, err
 	}
-	prepared := limit{Limit: from, keyer: newKeyer(p, i, l.hasher), most: 1, holds: &holds{shared: shared, local: local}, shadow: l.shadows(from)}
+	prepared := limit{Limit: from, keyer: newKeyer(p, i, l.hasher, l.ipv6), most: 1, holds: &holds{shared: shared, local: local}, shadow: l.shadows(from)}
 	if from.Kind == rules.Concurrency {
 		prepared.most = min(from.Count, lock.MaxCost)
 		if from.OnFail == rules.FailLocal {

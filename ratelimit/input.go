@@ -8,7 +8,7 @@ import (
 // Input is what a wrapper computes for one limit of one call: the values of its directive's when, by and cost. The
 // zero Input is that of a directive without them: the limit applies, the id is the context's, the cost is 1.
 type Input struct {
-	id    string
+	id    callerID
 	cost  int64
 	given uint8
 }
@@ -31,7 +31,19 @@ func (in *Input) When(applies bool) bool {
 
 // By gives the id that this call counts by, in place of the context's. An empty id is no id.
 func (in *Input) By(id string) {
-	in.id = id
+	in.id = idOfText(id)
+	in.given |= givenID
+}
+
+// ByInt is By of the id's decimal text.
+func (in *Input) ByInt(id int64) {
+	in.id = callerID{form: intID, number: uint64(id)}
+	in.given |= givenID
+}
+
+// ByUint is By of the id's decimal text.
+func (in *Input) ByUint(id uint64) {
+	in.id = callerID{form: uintID, number: id}
 	in.given |= givenID
 }
 
@@ -41,6 +53,8 @@ func (in *Input) Cost(permits int64) {
 	in.cost = permits
 	in.given |= givenCost
 }
+
+func (in *Input) gives() bool { return in.given&givenID != 0 }
 
 func (in *Input) skipped() bool { return in.given&givenSkip != 0 }
 
@@ -73,15 +87,11 @@ func Stringer(v interface{ String() string }) string {
 	return v.String()
 }
 
-// Int returns v in decimal.
-func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) string {
-	return strconv.FormatInt(int64(v), 10)
-}
+// Int returns v, for ids whose type is not int64 itself.
+func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) int64 { return int64(v) }
 
-// Uint returns v in decimal.
-func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) string {
-	return strconv.FormatUint(uint64(v), 10)
-}
+// Uint returns v, for ids whose type is not uint64 itself.
+func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) uint64 { return uint64(v) }
 
 // Bool returns "true" or "false".
 func Bool[T ~bool](v T) string { return strconv.FormatBool(bool(v)) }

@@ -1,10 +1,6 @@
 package ratelimit
 
-import (
-	"net/netip"
-
-	"github.com/rlgen/rlgen/rules"
-)
+import "github.com/rlgen/rlgen/rules"
 
 // maxID is how many bytes an escaped id may have in a key; a longer one is replaced by as many of its hash's as hashedID says.
 const (
@@ -16,23 +12,21 @@ const (
 // or more.
 const DefaultIPv6Prefix = rules.DefaultIPv6Prefix
 
-// ipv6Prefix is how many bits of an IPv6 address count.
-type ipv6Prefix int
-
 // keyer writes the keys of one limit: prefix "rl:user=", then the id, then suffix ":orders.Orders-Create".
 type keyer struct {
 	prefix, suffix string
 	hasher         *hasher // of all ids; nil for ids in the clear
+	ipv6           int     // how many bits of an IPv6 address count
 	none           string  // the key without an id
 }
 
-func newKeyer(p *rules.Policy, i int, hasher *hasher) keyer {
+func newKeyer(p *rules.Policy, i int, hasher *hasher, ipv6 int) keyer {
 	prefix, bucket := p.Key(i)
 	kind := p.Limits[i].Whose()
 	if p.Limits[i].Kind == rules.Lock && p.Limits[i].Segments > 0 {
 		kind = rules.Global
 	}
-	k := keyer{prefix: prefix + ":" + kind.String(), hasher: hasher}
+	k := keyer{prefix: prefix + ":" + kind.String(), hasher: hasher, ipv6: ipv6}
 	if kind != rules.Global {
 		k.prefix += "="
 	}
@@ -47,17 +41,15 @@ func (k *keyer) count(bucket string) {
 }
 
 // key returns the key of id. Different ids have different keys.
-func (k *keyer) key(id string) string {
-	if id == "" {
+func (k *keyer) key(id *callerID) string {
+	switch id.form {
+	case noID:
 		return k.none
+	case textID:
+		return keyOf(k, id.text)
 	}
-	return keyOf(k, id)
-}
-
-// addressKey returns the key of an address, which is valid: that of its id.
-func (k *keyer) addressKey(addr netip.Addr, bits ipv6Prefix) string {
 	var room [64]byte
-	return keyOf(k, rules.AppendAddressID(room[:0], addr, int(bits)))
+	return keyOf(k, id.append(room[:0], k.ipv6))
 }
 
 // keyOf returns the key of an id that is not empty.
@@ -79,9 +71,3 @@ func keyOf[S string | []byte](k *keyer, id S) string {
 	}
 	return string(append(b, k.suffix...))
 }
-
-// id is the id of an address; empty for the zero Addr. [New] has seen to it that v6 addresses have so many bits.
-func (bits ipv6Prefix) id(addr netip.Addr) string { return rules.AddressID(addr, int(bits)) }
-
-// parse is the id of an address in text form; empty if it is none.
-func (bits ipv6Prefix) parse(text string) string { return rules.ParseAddressID(text, int(bits)) }

@@ -16,13 +16,13 @@ var keyPolicy = &rules.Policy{
 
 // Different ids have different keys, and a key has its three parts whatever the id is.
 func TestKeyIsInjective(t *testing.T) {
-	clear := newKeyer(keyPolicy, 0, nil)
-	hashed := newKeyer(keyPolicy, 0, newHasher([]byte("0123456789abcdef")))
+	clear := newKeyer(keyPolicy, 0, nil, DefaultIPv6Prefix)
+	hashed := newKeyer(keyPolicy, 0, newHasher([]byte("0123456789abcdef")), DefaultIPv6Prefix)
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.OneOf(rapid.String(), rapid.StringN(60, 70, 100), rapid.StringMatching(`[~%:{}a-f0-9]{1,40}`))
 		a, b := id.Draw(t, "a"), id.Draw(t, "b")
 		for _, k := range []keyer{clear, hashed} {
-			ka, kb := k.key(a), k.key(b)
+			ka, kb := keyOf(&k, a), keyOf(&k, b)
 			if (ka == kb) != (a == b) {
 				t.Fatalf("keys of %q and %q are %q and %q", a, b, ka, kb)
 			}
@@ -53,8 +53,8 @@ func TestLongAndSecretIDsAreHashed(t *testing.T) {
 			if test.secret != "" {
 				by = newHasher([]byte(test.secret))
 			}
-			k := newKeyer(keyPolicy, 0, by)
-			if got := k.key(test.id); got != test.want {
+			k := newKeyer(keyPolicy, 0, by, DefaultIPv6Prefix)
+			if got := keyOf(&k, test.id); got != test.want {
 				t.Errorf("key = %q, want %q", got, test.want)
 			}
 		})

@@ -44,7 +44,7 @@ type Limiter struct {
 	instances   int
 	counted     bool    // by the store, so that instances is what holds until it has
 	hasher      *hasher // of ids; nil for ids in the clear
-	ipv6        ipv6Prefix
+	ipv6        int     // how many bits of an IPv6 address count
 	colocated   bool
 	mode        rules.Mode // rules.Shadow makes shadows of all limits
 	computes    RulesFunc  // nil where none is given

@@ -53,7 +53,7 @@ func WithHashIDs(secret []byte) Option {
 // [DefaultIPv6Prefix]: 56 or 48 where one customer holds that much and changes networks to have a fresh count; 128 where every
 // address is a host of its own. All processes of a service need the same. IPv4 addresses count one by one.
 func WithIPv6Prefix(bits int) Option {
-	return optionFunc(func(l *Limiter) { l.ipv6 = ipv6Prefix(bits) })
+	return optionFunc(func(l *Limiter) { l.ipv6 = bits })
 }
 
 // WithMode makes every limit a shadow, as if its directive said mode=shadow: it decides, counts and reports, and no call is denied, nor fails for

@@ -16,9 +16,9 @@ func (l *Limiter) shadows(of *rules.Limit) bool {
 
 // shade adds what limit i, which is a shadow, is asked for a call. One that has no id to count by, asks for less than nothing, or has no rules because the hook
 // that computes them fails, does not apply.
-func (g *Guard) shade(ctx context.Context, c *call, i int, id string, cost int64) {
+func (g *Guard) shade(ctx context.Context, c *call, i int, id *callerID, cost int64) {
 	l := &g.limits[i]
-	if id == "" && l.Whose() != rules.Global || cost < 0 {
+	if id.form == noID && l.Whose() != rules.Global || cost < 0 {
 		return
 	}
 	of := l.Limit

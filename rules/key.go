@@ -129,17 +129,19 @@ func AppendAddressID(dst []byte, addr netip.Addr, bits int) []byte {
 }
 
 // ParseAddressID is the [AddressID] of an address in text form, with or without a port and brackets; empty if it is none.
-func ParseAddressID(text string, bits int) string {
+func ParseAddressID(text string, bits int) string { return AddressID(ParseAddress(text), bits) }
+
+// ParseAddress is the address of a text form, with or without a port and brackets; the zero Addr if it is none.
+func ParseAddress(text string) netip.Addr {
 	if inner, ok := strings.CutPrefix(text, "["); ok && strings.HasSuffix(inner, "]") {
 		text = strings.TrimSuffix(inner, "]")
 	}
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return AddressID(addr, bits)
+	if text != "" && text[0] == '[' || strings.Count(text, ":") == 1 {
+		ap, _ := netip.ParseAddrPort(text)
+		return ap.Addr()
 	}
-	if ap, err := netip.ParseAddrPort(text); err == nil {
-		return AddressID(ap.Addr(), bits)
-	}
-	return ""
+	addr, _ := netip.ParseAddr(text)
+	return addr
 }
 
 // Escape returns s with every byte outside [A-Za-z0-9._@-] as % and two upper-case hexadecimal digits, so that
