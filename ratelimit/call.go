@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
@@ -18,43 +16,6 @@ type call struct {
 	shadow *call // what is asked of shadows; nil where none applies
 }
 
-// asks are the requests of a call, and the limits that they ask.
-type asks struct {
-	requests []store.Request
-	limits   []asked
-}
-
-// asked is a limit that a call asks: its place in the policy, and its rules for this call, which may be computed.
-type asked struct {
-	index int
-	*rules.Limit
-}
-
-// add asks a limit, under a key, for cost. What it returns is valid until the next add.
-func (a *asks) add(of asked, key string, cost int64) *store.Request {
-	a.limits = append(a.limits, of)
-	a.requests = append(a.requests, store.NewRequest(of.Limit, key, cost))
-	return &a.requests[len(a.requests)-1]
-}
-
-// grow makes room for n more.
-func (a *asks) grow(n int) {
-	a.requests = slices.Grow(a.requests, n)
-	a.limits = slices.Grow(a.limits, n)
-}
-
-// drop takes some out.
-func (a *asks) drop(dropped func(of asked) bool) {
-	kept := 0
-	for n, of := range a.limits {
-		if !dropped(of) {
-			a.limits[kept], a.requests[kept] = of, a.requests[n]
-			kept++
-		}
-	}
-	a.limits, a.requests = a.limits[:kept], a.requests[:kept]
-}
-
 // rules is the number of rules that the call asks.
 func (c *call) rules() int {
 	n := 0
@@ -62,6 +23,16 @@ func (c *call) rules() int {
 		n += len(c.requests[i].Rules)
 	}
 	return n
+}
+
+// newCall returns one that asks nothing yet.
+func (g *Guard) newCall() (c call) {
+	if g.reuses {
+		c.memory = memories.Get().(*asks)
+		c.asks = *c.memory
+	}
+	c.grow(len(g.limits))
+	return c
 }
 
 // call makes the requests of one call.
@@ -121,41 +92,20 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 	return c, nil
 }
 
-// id returns what the call counts by.
-func (l *limit) id(who *identity, in *Input) callerID {
-	switch l.Whose() {
-	case rules.IP:
-		if in.gives() {
-			return idOfAddress(rules.ParseAddress(in.id.text))
-		}
-		return idOfAddress(who.ip)
-	case rules.User:
-		if in.gives() {
-			return in.id
-		}
-		return idOfText(who.user)
-	case rules.Key:
-		return in.id
+// answers reports an outcome that is none of the call's.
+func (c *call) answers(g *Guard, out *store.Outcome) error {
+	if n := c.rules(); len(out.Rules) != n {
+		return g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
 	}
-	return callerID{}
+	return nil
 }
 
-// memories are those of asks that nobody reads any more.
-var memories = sync.Pool{New: func() any { return new(asks) }}
+// allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
+func allAhead(c *call) uint64 { return 1<<len(c.requests) - 1 }
 
-// newCall returns one that asks nothing yet.
-func (g *Guard) newCall() (c call) {
-	if g.reuses {
-		c.memory = memories.Get().(*asks)
-		c.asks = *c.memory
-	}
-	c.grow(len(g.limits))
-	return c
-}
-
-// release lets another call have the memory of c, which is decided and was granted permit. What a store has charged keeps no more of the requests than it takes to make them anew
+// release lets another call have the memory of this one, which is decided and was granted permit. What a store has charged keeps no more of the requests than it takes to make them anew
 // when it is given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
-func (g *Guard) release(c *call, permit *Permit) {
+func (c *call) release(permit *Permit) {
 	if c.memory == nil {
 		return
 	}
@@ -172,7 +122,7 @@ func (c *call) keepCharges(permit *Permit) bool {
 	if len(charged) == 0 {
 		return true
 	}
-	if len(charged) > charges || len(charged) != len(c.requests) || &charged[0] != &c.requests[0] {
+	if len(charged) > mostCharges || len(charged) != len(c.requests) || &charged[0] != &c.requests[0] {
 		return false
 	}
 	for i := range charged {
@@ -181,14 +131,3 @@ func (c *call) keepCharges(permit *Permit) bool {
 	permit.receipt.Requests = nil
 	return true
 }
-
-// answers reports an outcome that is none of the call's.
-func (c *call) answers(g *Guard, out *store.Outcome) error {
-	if n := c.rules(); len(out.Rules) != n {
-		return g.fail(-1, ErrMisconfigured, fmt.Errorf("the store answered %d rules of %d", len(out.Rules), n))
-	}
-	return nil
-}
-
-// allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
-func allAhead(c *call) uint64 { return 1<<len(c.requests) - 1 }

@@ -55,3 +55,22 @@ func (id *callerID) append(b []byte, ipv6 int) []byte {
 	}
 	return b
 }
+
+// id returns what a call counts by.
+func (l *limit) id(who *identity, in *Input) callerID {
+	switch l.Whose() {
+	case rules.IP:
+		if in.gives() {
+			return idOfAddress(rules.ParseAddress(in.id.text))
+		}
+		return idOfAddress(who.ip)
+	case rules.User:
+		if in.gives() {
+			return in.id
+		}
+		return idOfText(who.user)
+	case rules.Key:
+		return in.id
+	}
+	return callerID{}
+}

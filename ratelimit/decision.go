@@ -152,12 +152,12 @@ func (d *Decision) worst() (limit, rule int) {
 type Permit struct {
 	store   store.Store
 	receipt store.Receipt
-	charges [charges]charge // of the receipt's, which has no requests then; the zero charge behind them, and where it has
-	ending  *ending         // nil where it does not matter how the call ends
+	charges [mostCharges]charge // what the receipt's requests were, where their memory is another call's by now; of the zero limit behind the last
+	ending  *ending             // nil where it does not matter how the call ends
 }
 
-// charges is how many limits a call is charged for at most whose requests are used again: each takes memory of every permit.
-const charges = 4
+// mostCharges is how many limits charge a call at most whose requests' memory is another's afterwards: each takes room in every permit.
+const mostCharges = 4
 
 // charge is what a call was charged for one limit.
 type charge struct {

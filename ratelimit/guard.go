@@ -153,7 +153,7 @@ func (g *Guard) enforce(ctx context.Context, c *call, detail bool, d *Decision, 
 func (g *Guard) rate(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
 	if len(c.requests) == 0 {
 		d.Allowed = true
-		g.release(c, permit)
+		c.release(permit)
 		return nil
 	}
 	if g.waits {
@@ -173,7 +173,7 @@ func (g *Guard) once(ctx context.Context, c *call, detail bool, d *Decision, per
 	if err == nil {
 		err = g.answered(c, detail, d, permit, out)
 		if decided(err) {
-			g.release(c, permit)
+			c.release(permit)
 		}
 		return err
 	}
