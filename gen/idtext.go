@@ -18,7 +18,6 @@ const (
 	asIs
 	asText
 	asInt
-	asUint
 	asBool
 	byStringer
 	byPointer // a pointer that may be nil, with String
@@ -119,8 +118,6 @@ func (e *expression) form(pkg *types.Package) form {
 	switch {
 	case isBytes(t):
 		return asText
-	case isKind(t, types.IsUnsigned):
-		return asUint
 	case isKind(t, types.IsInteger):
 		return asInt
 	case isKind(t, types.IsBoolean):

@@ -371,7 +371,7 @@ func (w *writer) input(l *limit, in string, n *methodNames) {
 	}
 	if l.cost != nil {
 		cost := l.cost.source(n.scope)
-		if !types.Identical(l.cost.typ, types.Typ[types.Int64]) && l.cost.info.Types[l.cost.expr].Value == nil {
+		if l.cost.info.Types[l.cost.expr].Value == nil {
 			cost = w.qualify(runtimePath, "ratelimit") + ".Permits(" + cost + ")"
 		}
 		w.printf("%s.Cost(%s)\n", in, cost)
@@ -394,13 +394,8 @@ func (w *writer) id(e *expression, in string, n *methodNames) {
 		convert = "Text"
 	case asInt:
 		by, convert = "ByInt", "Int"
-	case asUint:
-		by, convert = "ByUint", "Uint"
 	case asBool:
 		convert = "Bool"
-	}
-	if types.Identical(e.typ, types.Typ[types.Int64]) && by == "ByInt" || types.Identical(e.typ, types.Typ[types.Uint64]) && by == "ByUint" {
-		convert = ""
 	}
 	if convert != "" {
 		value = w.qualify(runtimePath, "ratelimit") + "." + convert + "(" + value + ")"

@@ -12,6 +12,7 @@ import (
 type call struct {
 	asks
 	memory *asks // that of these, if it is to be used again; else nil
+	unread bool  // no store reads the requests any more, but by a receipt for them
 	holds  []wanted
 	shadow *call // what is asked of shadows; nil where none applies
 }
@@ -31,7 +32,7 @@ func (g *Guard) newCall() (c call) {
 		c.memory = memories.Get().(*asks)
 		c.asks = *c.memory
 	}
-	c.grow(len(g.limits))
+	c.grow(g.rates)
 	return c
 }
 
@@ -49,6 +50,17 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		return call{}, err
 	}
 	c := g.newCall()
+	if err := g.fill(ctx, &c, &who, in); err != nil {
+		c.unread = true
+		c.release(new(Permit))
+		return call{}, err
+	}
+	c.sortHolds()
+	return c, nil
+}
+
+// fill adds what each limit that applies is asked.
+func (g *Guard) fill(ctx context.Context, c *call, who *identity, in []Input) error {
 	for i := range g.limits {
 		l := &g.limits[i]
 		var input Input
@@ -58,28 +70,28 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		if l.off || input.skipped() || l.Plan != "" && l.Plan != who.plan {
 			continue
 		}
-		id := l.id(&who, &input)
+		id := l.id(who, &input)
 		if l.shadow {
-			g.shade(ctx, &c, i, &id, input.permits())
+			g.shade(ctx, c, i, &id, input.permits())
 			continue
 		}
 		if id.form == noID && l.Whose() != rules.Global {
 			if l.Missing == rules.MissingAllow {
 				continue
 			}
-			return call{}, g.fail(i, ErrNoIdentity, nil)
+			return g.fail(i, ErrNoIdentity, nil)
 		}
 		of, most := l.Limit, l.most
 		if l.computed != nil {
 			contract, err := g.compute(ctx, i)
 			if err != nil {
-				return call{}, err
+				return err
 			}
 			of, most = contract.Limit, contract.most
 		}
 		cost := input.permits()
 		if cost < 0 || cost > most {
-			return call{}, &CostError{Type: g.policy.Type, Method: g.policy.Method, Limit: g.policy.Name(i), Kind: l.Kind, Cost: cost, Most: most}
+			return &CostError{Type: g.policy.Type, Method: g.policy.Method, Limit: g.policy.Name(i), Kind: l.Kind, Cost: cost, Most: most}
 		}
 		if l.holds != nil {
 			c.want(l, i, &id, cost)
@@ -88,8 +100,7 @@ func (g *Guard) call(ctx context.Context, in []Input) (call, error) {
 		req := c.add(asked{i, of}, l.key(&id), cost)
 		req.Returns = req.Returns || g.queues || g.holding
 	}
-	c.sortHolds()
-	return c, nil
+	return nil
 }
 
 // answers reports an outcome that is none of the call's.
@@ -103,17 +114,20 @@ func (c *call) answers(g *Guard, out *store.Outcome) error {
 // allAhead is the [store.Outcome.Ahead] of a call for which the store was not asked at all.
 func allAhead(c *call) uint64 { return 1<<len(c.requests) - 1 }
 
-// release lets another call have the memory of this one, which is decided and was granted permit. What a store has charged keeps no more of the requests than it takes to make them anew
-// when it is given back. Those that somebody else may still read, as whoever takes back what was charged by a receipt of his own, stay: see [store.Store]'s Take.
+// release lets another call have the memory of this one, which is over and was granted permit. What a store has charged keeps no more of the requests than it takes to make them anew
+// when it is given back. Those that somebody may still read, as whoever takes back what was charged by a receipt of his own, stay his: see [store.Store]'s Take.
 func (c *call) release(permit *Permit) {
 	if c.memory == nil {
 		return
 	}
-	if permit.receipt.From != nil || !c.keepCharges(permit) {
+	if !c.unread || permit.receipt.From != nil || !c.keepCharges(permit) {
 		c.requests = nil
 	}
+	clear(c.requests)
+	clear(c.limits)
 	*c.memory = asks{c.requests[:0], c.limits[:0]}
 	memories.Put(c.memory)
+	c.asks, c.memory = asks{}, nil
 }
 
 // keepCharges keeps in permit what c was charged in place of its requests, and says whether it does without them now.

@@ -20,6 +20,9 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		limit.off, limit.called = off != nil && off[i], now.Name(i)
 		g.limits[i] = limit
 		g.recovers = g.recovers || from.Charge != rules.ChargeAlways
+		if limit.holds == nil && !limit.shadow {
+			g.rates++
+		}
 		g.ends = g.ends || limit.holds != nil || g.recovers || limit.shadow
 		g.holding = g.holding || limit.holds != nil
 		g.fenced = g.fenced || from.Kind == rules.Lock
@@ -33,9 +36,10 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		if err != nil {
 			return nil, err
 		}
+		c.requests = slices.Clip(c.requests) // a store may append to its own
 		g.same = &c
 	}
-	g.reuses = !g.ends && !g.waits
+	g.reuses = !g.ends // from here on, since nobody is to have the memory of what all calls ask
 	return g, nil
 }
 

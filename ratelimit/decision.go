@@ -176,10 +176,21 @@ func (p Permit) GiveBack(ctx context.Context) error {
 		return nil
 	}
 	receipt := p.receipt
-	for _, c := range p.charges {
-		if c.of != nil {
-			receipt.Requests = append(receipt.Requests, store.NewRequest(c.of, c.key, c.cost))
+	if charged := p.charged(); charged > 0 {
+		receipt.Requests = make([]store.Request, charged)
+		for i := range receipt.Requests {
+			c := &p.charges[i]
+			receipt.Requests[i] = store.NewRequest(c.of, c.key, c.cost)
 		}
 	}
 	return p.store.GiveBack(ctx, receipt)
+}
+
+// charged is how many charges there are.
+func (p *Permit) charged() int {
+	n := 0
+	for n < mostCharges && p.charges[n].of != nil {
+		n++
+	}
+	return n
 }

@@ -23,6 +23,7 @@ type Guard struct {
 	policy  *rules.Policy
 	limits  []limit
 	off     []bool
+	rates   int  // limits that are asked together
 	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
 	waits   bool // a rate has a wait
 	queues  bool // and is a queue
@@ -34,7 +35,7 @@ type Guard struct {
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
 	// same is what every call asks, which nobody changes; nil where that depends on the call.
 	same *call
-	// reuses says that calls have the memory of those that are decided: they are asked once, and it does not matter how they end.
+	// reuses says that calls have the memory of others that are over: it does not matter how they end.
 	reuses bool
 
 	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
@@ -151,12 +152,12 @@ func (g *Guard) enforce(ctx context.Context, c *call, detail bool, d *Decision, 
 
 // rate decides the rates of a call.
 func (g *Guard) rate(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
-	if len(c.requests) == 0 {
+	defer c.release(permit)
+	switch {
+	case len(c.requests) == 0:
 		d.Allowed = true
-		c.release(permit)
 		return nil
-	}
-	if g.waits {
+	case g.waits:
 		return g.await(ctx, c, detail, d, permit)
 	}
 	return g.once(ctx, c, detail, d, permit)
@@ -171,11 +172,8 @@ func (g *Guard) once(ctx context.Context, c *call, detail bool, d *Decision, per
 	}
 	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
-		err = g.answered(c, detail, d, permit, out)
-		if decided(err) {
-			c.release(permit)
-		}
-		return err
+		c.unread = true
+		return g.answered(c, detail, d, permit, out)
 	}
 	if err := store.Ended(ctx); err != nil {
 		return g.ended(err)

@@ -72,7 +72,7 @@ func (c *call) want(l *limit, i int, id *callerID, cost int64) {
 // name is what calls of id hold: the key, or that of the segment that id is in.
 func (l *limit) name(id *callerID) string {
 	if l.Kind == rules.Lock && l.Segments > 0 {
-		return l.none + "#" + strconv.Itoa(lock.Segment(string(id.append(nil, l.ipv6)), int(l.Segments)))
+		return l.none + "#" + strconv.Itoa(lock.Segment(string(id.appendText(nil, l.ipv6)), int(l.Segments)))
 	}
 	return l.key(id)
 }

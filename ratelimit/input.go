@@ -8,13 +8,15 @@ import (
 // Input is what a wrapper computes for one limit of one call: the values of its directive's when, by and cost. The
 // zero Input is that of a directive without them: the limit applies, the id is the context's, the cost is 1.
 type Input struct {
-	id    callerID
+	text  string
+	int   Integer
 	cost  int64
 	given uint8
 }
 
 const (
-	givenID = 1 << iota
+	givenText = 1 << iota
+	givenInt
 	givenCost
 	givenSkip
 )
@@ -31,20 +33,14 @@ func (in *Input) When(applies bool) bool {
 
 // By gives the id that this call counts by, in place of the context's. An empty id is no id.
 func (in *Input) By(id string) {
-	in.id = idOfText(id)
-	in.given |= givenID
+	in.text = id
+	in.given = in.given&^givenInt | givenText
 }
 
-// ByInt is By of the id's decimal text.
-func (in *Input) ByInt(id int64) {
-	in.id = callerID{form: intID, number: uint64(id)}
-	in.given |= givenID
-}
-
-// ByUint is By of the id's decimal text.
-func (in *Input) ByUint(id uint64) {
-	in.id = callerID{form: uintID, number: id}
-	in.given |= givenID
+// ByInt gives the id as [Input.By] does: its decimal text.
+func (in *Input) ByInt(id Integer) {
+	in.int = id
+	in.given = in.given&^givenText | givenInt
 }
 
 // Cost gives the permits that this call takes, in place of 1. A cost of 0 asks the limit without charging it; a
@@ -54,7 +50,13 @@ func (in *Input) Cost(permits int64) {
 	in.given |= givenCost
 }
 
-func (in *Input) gives() bool { return in.given&givenID != 0 }
+// id is the one that was given last, if one was.
+func (in *Input) id() (id callerID, given bool) {
+	if in.given&givenInt != 0 {
+		return callerID{form: intID, int: in.int}, true
+	}
+	return idOfText(in.text), in.given&givenText != 0
+}
 
 func (in *Input) skipped() bool { return in.given&givenSkip != 0 }
 
@@ -87,11 +89,24 @@ func Stringer(v interface{ String() string }) string {
 	return v.String()
 }
 
-// Int returns v, for ids whose type is not int64 itself.
-func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) int64 { return int64(v) }
+// Integer is an integer of any type. The zero Integer is 0.
+type Integer struct {
+	bits     uint64
+	negative bool // and bits are those of an int64
+}
 
-// Uint returns v, for ids whose type is not uint64 itself.
-func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) uint64 { return uint64(v) }
+// Int returns v, for ids that are integers.
+func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr](v T) Integer {
+	return Integer{bits: uint64(v), negative: v < 0}
+}
+
+// appendText appends the decimal text of i.
+func (i Integer) appendText(b []byte) []byte {
+	if i.negative {
+		return strconv.AppendInt(b, int64(i.bits), 10)
+	}
+	return strconv.AppendUint(b, i.bits, 10)
+}
 
 // Bool returns "true" or "false".
 func Bool[T ~bool](v T) string { return strconv.FormatBool(bool(v)) }

@@ -30,12 +30,12 @@ func TestIDByNumber(t *testing.T) {
 			for _, n := range []int64{0, 1, 99, 100, 4242, -7, math.MaxInt64, math.MinInt64} {
 				var text, number, unsigned ratelimit.Input
 				text.By(strconv.FormatInt(n, 10))
-				number.ByInt(n)
+				number.ByInt(ratelimit.Int(n))
 				want := keyOfHeld(t, limit, opts, text)
 				if got := keyOfHeld(t, limit, opts, number); got != want {
 					t.Errorf("%+v with %d: key %s of the number, %s of its text", limit, n, got, want)
 				}
-				if unsigned.ByUint(uint64(n)); n >= 0 {
+				if unsigned.ByInt(ratelimit.Int(uint64(n))); n >= 0 {
 					if got := keyOfHeld(t, limit, opts, unsigned); got != want {
 						t.Errorf("%+v with %d: key %s of the unsigned number, %s of its text", limit, n, got, want)
 					}
@@ -44,7 +44,7 @@ func TestIDByNumber(t *testing.T) {
 		}
 	}
 	var largest ratelimit.Input
-	largest.ByUint(math.MaxUint64)
+	largest.ByInt(ratelimit.Int(uint64(math.MaxUint64)))
 	if got, want := keyOfHeld(t, rules.Limit{Kind: rules.Key, By: "n", Rules: hour}, nil, largest), "rl:key=18446744073709551615:shop.Orders-Create"; got != want {
 		t.Errorf("key = %s, want %s", got, want)
 	}
@@ -71,13 +71,13 @@ func (f observe) Observe(_ context.Context, d *ratelimit.Decision, _ error) { f(
 // What is given last is the id, and a number is no address.
 func TestLastIDCounts(t *testing.T) {
 	var in ratelimit.Input
-	in.ByInt(7)
+	in.ByInt(ratelimit.Int(7))
 	in.By("seven")
 	limit := rules.Limit{Kind: rules.Key, By: "n", Rules: per(10, time.Hour)}
 	if got, want := keyOfHeld(t, limit, nil, in), "rl:key=seven:shop.Orders-Create"; got != want {
 		t.Errorf("key = %s, want %s", got, want)
 	}
-	in.ByUint(8)
+	in.ByInt(ratelimit.Int(uint8(8)))
 	if got, want := keyOfHeld(t, limit, nil, in), "rl:key=8:shop.Orders-Create"; got != want {
 		t.Errorf("key = %s, want %s", got, want)
 	}

@@ -49,7 +49,7 @@ func (k *keyer) key(id *callerID) string {
 		return keyOf(k, id.text)
 	}
 	var room [64]byte
-	return keyOf(k, id.append(room[:0], k.ipv6))
+	return keyOf(k, id.appendText(room[:0], k.ipv6))
 }
 
 // keyOf returns the key of an id that is not empty.
