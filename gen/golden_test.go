@@ -46,15 +46,12 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	for _, goos := range []string{"", "windows"} {
+	for _, platform := range [][]string{nil, {"GOOS=windows", "GOARCH=386"}} {
 		vet := exec.Command("go", "vet", "-tags=far", "./...")
 		vet.Dir = module
-		vet.Env = moduleEnv()
-		if goos != "" {
-			vet.Env = append(vet.Env, "GOOS="+goos)
-		}
+		vet.Env = append(moduleEnv(), platform...)
 		if out, err := vet.CombinedOutput(); err != nil {
-			t.Errorf("GOOS=%s go vet: %v\n%s", goos, err, out)
+			t.Errorf("%v go vet: %v\n%s", platform, err, out)
 		}
 	}
 }
