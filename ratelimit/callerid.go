@@ -8,10 +8,10 @@ import (
 
 // callerID is what a limit counts a call by. The text of an address and of a number is written into the key alone, and needs no memory of its own.
 type callerID struct {
-	form idForm
-	text string
-	addr netip.Addr
-	int  Integer
+	form   idForm
+	text   string
+	addr   netip.Addr
+	number Integer
 }
 
 type idForm uint8
@@ -47,7 +47,7 @@ func (id *callerID) appendText(b []byte, ipv6 int) []byte {
 	case addressID:
 		return rules.AppendAddressID(b, id.addr, ipv6)
 	case intID:
-		return id.int.appendText(b)
+		return id.number.appendText(b)
 	}
 	return b
 }

@@ -8,10 +8,10 @@ import (
 // Input is what a wrapper computes for one limit of one call: the values of its directive's when, by and cost. The
 // zero Input is that of a directive without them: the limit applies, the id is the context's, the cost is 1.
 type Input struct {
-	text  string
-	int   Integer
-	cost  int64
-	given uint8
+	text   string
+	number Integer
+	cost   int64
+	given  uint8
 }
 
 const (
@@ -39,7 +39,7 @@ func (in *Input) By(id string) {
 
 // ByInt gives the id as [Input.By] does: its decimal text.
 func (in *Input) ByInt(id Integer) {
-	in.int = id
+	in.number = id
 	in.given = in.given&^givenText | givenInt
 }
 
@@ -53,7 +53,7 @@ func (in *Input) Cost(permits int64) {
 // id is the one that was given last, if one was.
 func (in *Input) id() (id callerID, given bool) {
 	if in.given&givenInt != 0 {
-		return callerID{form: intID, int: in.int}, true
+		return callerID{form: intID, number: in.number}, true
 	}
 	return idOfText(in.text), in.given&givenText != 0
 }
