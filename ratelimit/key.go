@@ -58,13 +58,11 @@ func keyOf[S string | []byte](k *keyer, id S) string {
 	b := append(buf[:0], k.prefix...)
 	start := len(b)
 	by := k.hasher
-	if by == nil {
-		if len(id) <= maxID { // which escaping makes no shorter
-			b = rules.AppendEscape(b, id)
-		}
-		if len(id) > maxID || len(b)-start > maxID {
-			by, b = unkeyed, b[:start]
-		}
+	if by == nil && len(id) <= maxID {
+		b = rules.AppendEscape(b, id)
+	}
+	if by == nil && (len(id) > maxID || len(b)-start > maxID) { // escaping makes no id shorter
+		by, b = unkeyed, b[:start]
 	}
 	if by != nil { // escaped ids have no "~", so that no id meets another's hash
 		b = appendHash(append(b, '~'), by, id, hashedID)
