@@ -10,7 +10,7 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// form is how a value becomes the text of an id.
+// form is how a value becomes an id.
 type form uint8
 
 const (
@@ -94,7 +94,7 @@ func hintBy(t types.Type, text string) string {
 	return ""
 }
 
-// form returns how the value is made a text.
+// form returns how the value is made an id.
 func (e *expression) form(pkg *types.Package) form {
 	t := e.typ
 	if isKind(t, types.IsString) {
@@ -124,6 +124,12 @@ func (e *expression) form(pkg *types.Package) form {
 		return asBool
 	}
 	return noText
+}
+
+// untyped reports whether e is a constant without a type of its own.
+func (e *expression) untyped() bool {
+	basic, ok := e.typ.(*types.Basic)
+	return ok && basic.Info()&types.IsUntyped != 0
 }
 
 func isTime(t types.Type) bool {

@@ -371,7 +371,7 @@ func (w *writer) input(l *limit, in string, n *methodNames) {
 	}
 	if l.cost != nil {
 		cost := l.cost.source(n.scope)
-		if l.cost.info.Types[l.cost.expr].Value == nil {
+		if !l.cost.untyped() {
 			cost = w.qualify(runtimePath, "ratelimit") + ".Permits(" + cost + ")"
 		}
 		w.printf("%s.Cost(%s)\n", in, cost)
@@ -394,6 +394,9 @@ func (w *writer) id(e *expression, in string, n *methodNames) {
 		convert = "Text"
 	case asInt:
 		by, convert = "ByInt", "Int"
+		if e.untyped() {
+			value = w.predeclared("int64") + "(" + value + ")" // an int may be smaller
+		}
 	case asBool:
 		convert = "Bool"
 	}

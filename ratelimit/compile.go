@@ -39,7 +39,7 @@ func (l *Limiter) compile(written, now *rules.Policy, off []bool) (*Guard, error
 		c.requests = slices.Clip(c.requests) // a store may append to its own
 		g.same = &c
 	}
-	g.reuses = !g.ends // from here on, since nobody is to have the memory of what all calls ask
+	g.reuses = !g.ends && !g.waits // from here on, since nobody is to have the memory of what all calls ask
 	return g, nil
 }
 

@@ -23,7 +23,7 @@ type Guard struct {
 	policy  *rules.Policy
 	limits  []limit
 	off     []bool
-	rates   int  // limits that are asked together
+	rates   int  // limits that a call asks together, at most
 	inputs  bool // the wrapper computes inputs: a directive has by, cost or when
 	waits   bool // a rate has a wait
 	queues  bool // and is a queue
@@ -35,7 +35,7 @@ type Guard struct {
 	ends     bool // how a call ends matters: a limit holds something, or is charged by outcome
 	// same is what every call asks, which nobody changes; nil where that depends on the call.
 	same *call
-	// reuses says that calls have the memory of others that are over: it does not matter how they end.
+	// reuses says that calls have the memory of others that are over: they are asked once, as the limits say, and it does not matter how they end.
 	reuses bool
 
 	latest atomic.Pointer[overriddenGuard] // of the overrides that were last in force
@@ -155,7 +155,7 @@ func (g *Guard) rate(ctx context.Context, c *call, detail bool, d *Decision, per
 	defer c.release(permit)
 	switch {
 	case len(c.requests) == 0:
-		d.Allowed = true
+		d.Allowed, c.unread = true, true
 		return nil
 	case g.waits:
 		return g.await(ctx, c, detail, d, permit)

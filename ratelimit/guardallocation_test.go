@@ -26,7 +26,7 @@ func (s *still) Take(_ context.Context, requests []store.Request, _ bool, out *s
 	return nil
 }
 
-// A guard allocates the keys of a call; of a denied call, the error, too, and where somebody listens, the decision and what its limits and their rules have said. For more limits than a
+// A guard allocates the keys of a call, nothing for one that no limit applies to; of a denied call, the error, too, and where somebody listens, the decision and what its limits and their rules have said. For more limits than a
 // permit has room for, it allocates the requests.
 func TestGuardAllocates(t *testing.T) {
 	hour := []rules.Rule{{Count: 10, Window: time.Hour}}
@@ -36,6 +36,7 @@ func TestGuardAllocates(t *testing.T) {
 	number.By, address.By, long.By = "number", "address", "long"
 	address.Kind = rules.IP
 	ids := map[string]func(in *ratelimit.Input){
+		"nobody":  func(in *ratelimit.Input) { in.By("") },
 		"id":      func(in *ratelimit.Input) { in.By("4242") },
 		"number":  func(in *ratelimit.Input) { in.ByInt(ratelimit.Int(4242)) },
 		"address": func(in *ratelimit.Input) { in.By("[2001:db8:aaaa:bbbb::7]:443") },
@@ -47,6 +48,8 @@ func TestGuardAllocates(t *testing.T) {
 		five[i] = user
 		five[i].Name = strconv.Itoa(i)
 	}
+	nobody := key
+	nobody.By, nobody.Missing = "nobody", rules.MissingAllow
 	free, pro := user, user
 	free.Plan, pro.Plan = "free", "pro"
 	contract := ratelimit.WithRules(func(context.Context, *rules.Policy, int) ([]rules.Rule, error) { return hour, nil })
@@ -71,6 +74,7 @@ func TestGuardAllocates(t *testing.T) {
 		{"five", five, false, 6, nil},
 		{"five denied", five, true, 6, nil},
 		{"user of a plan", []rules.Limit{free, pro}, false, 1, nil},
+		{"nobody", []rules.Limit{nobody}, false, 0, nil},
 		{"user and ip by contracts", []rules.Limit{user, ip}, false, 2, []ratelimit.Option{contract}},
 		{"global denied", []rules.Limit{global}, true, 1, nil},
 		{"user denied", []rules.Limit{user}, true, 2, nil},

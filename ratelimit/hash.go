@@ -47,5 +47,7 @@ func appendHash[S string | []byte](b []byte, by *hasher, id S, size int) []byte 
 		h.Write(h.room[:n])
 		id = id[n:]
 	}
-	return hex.AppendEncode(b, h.Sum(h.room[:0])[:size])
+	b = hex.AppendEncode(b, h.Sum(h.room[:0])[:size])
+	clear(h.room[:]) // what is hashed is to be nowhere in the clear
+	return b
 }
