@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 
@@ -162,11 +163,37 @@ func (b *bucket) ask(now int64, req *store.Request, rule rules.Rule) (retryAfter
 		retryAfter = store.Never
 	default:
 		if d := b.find(window); d != nil && d.full > now {
-			room := (burst-cost)*window + d.of(rule.Count).early
-			retryAfter = micros(max(0, d.full-now-quotient(room, rule.Count)))
+			retryAfter = micros(longer(d.full-now, (burst-cost)*window+d.of(rule.Count).early, rule.Count))
 		}
 	}
 	return retryAfter, delay
+}
+
+// longer is for how much longer than a bucket takes to fill up with units, at count in a µs, wait is: 0 where it is not.
+func longer(wait, units, count int64) int64 {
+	if over, product := bits.Mul64(uint64(wait), uint64(count)); over == 0 && product <= uint64(units) {
+		return 0 // most calls, which need no quotient then
+	}
+	return wait - quotient(units, count)
+}
+
+// take is ask and charge at once, for one rule. Others are not done, nor are a bucket and a request that have what few have: they are left as they are.
+func (b *bucket) take(now int64, req *store.Request) (retryAfter time.Duration, done bool) {
+	d, rule := &b.first, &req.Rules[0]
+	window, room := rule.Window.Microseconds(), req.Capacity(*rule)-req.Cost
+	if len(req.Rules) != 1 || d.window != window || d.count != rule.Count || d.extra != nil || req.Returns || req.Ahead != 0 || req.Cost == 0 || room < 0 {
+		return 0, false
+	}
+	wait, missing := d.full-now, d.fraction
+	if wait <= 0 {
+		wait, missing.early = 0, 0
+	}
+	if late := longer(wait, room*window+missing.early, missing.count); late > 0 {
+		return micros(late), true
+	}
+	steps, left := missing.move(req.Cost * window)
+	d.full, d.fraction = now+wait+steps, left
+	return 0, true
 }
 
 func (b *bucket) describe(now int64, req *store.Request, rule rules.Rule) (remaining int64, reset time.Duration) {

@@ -87,7 +87,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 		c.bar(now, true, out)
 	}
 	if out.Allowed && !opened {
-		c.sweep(now)
+		c.tend(now)
 	}
 }
 
@@ -129,18 +129,12 @@ func (p *place) held() counts {
 	return p.counts
 }
 
-// sweep drops a few keys that have expired, now and then.
-func (c call) sweep(now int64) {
+// tend drops a few keys that have expired, now and then.
+func (c call) tend(now int64) {
 	for i := range c {
 		if p := &c[i]; p.req.Cost > 0 {
-			p.sweep(now)
+			p.shard.tend(now)
 		}
-	}
-}
-
-func (p *place) sweep(now int64) {
-	if p.shard.names%looksNew == 0 {
-		p.shard.sweep(now, 1)
 	}
 }
 

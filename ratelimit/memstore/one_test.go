@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -20,17 +21,29 @@ func TestOneRequestIsDecidedAsSeveralAre(t *testing.T) {
 		clock := memstore.WithClock(func() time.Time { return now })
 		alone, among := memstore.New(clock), memstore.New(clock)
 		var receipts [2][]store.Receipt
+		plain := rapid.Bool().Draw(t, "plain") // whose buckets have never had what few have
+		algorithm := rapid.SampledFrom([]rules.Algorithm{rules.SlidingLog, rules.SlidingWindow, rules.FixedWindow, rules.TokenBucket, rules.GCRA}).Draw(t, "algorithm")
 		for range rapid.IntRange(1, 60).Draw(t, "calls") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "ms")) * time.Millisecond)
+			now = now.Add(time.Duration(max(0, rapid.IntRange(-400, 400).Draw(t, "ms"))) * time.Millisecond) // half of all calls are at the time of another
 			req := store.Request{
-				Key:       "rl:user=" + strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "id")) + ":orders.Orders-Create",
-				Algorithm: rapid.SampledFrom([]rules.Algorithm{rules.SlidingLog, rules.SlidingWindow, rules.FixedWindow, rules.TokenBucket, rules.GCRA}).Draw(t, "algorithm"),
-				Rules:     []rules.Rule{{Count: 3, Window: time.Second}, {Count: 5, Window: 4 * time.Second}}[:rapid.IntRange(1, 2).Draw(t, "rules")],
-				Cost:      rapid.Int64Range(0, 4).Draw(t, "cost"),
-				Returns:   rapid.Bool().Draw(t, "returns"),
+				Key:       "rl:user=" + strconv.Itoa(rapid.IntRange(0, 1).Draw(t, "id")) + ":orders.Orders-Create",
+				Algorithm: algorithm,
+				Rules: rapid.SampledFrom([][]rules.Rule{
+					{{Count: 3, Window: time.Second}},
+					{{Count: 2, Window: time.Second}}, // to which what the other leaves over means nothing
+				}).Draw(t, "rules"),
+				Cost:    rapid.SampledFrom([]int64{0, 1, 1, 1, 2, 3, 4}).Draw(t, "cost"),
+				Returns: rapid.IntRange(0, 3).Draw(t, "returns") == 0,
 			}
-			req.Key += "-" + req.Algorithm.String()
-			var outs [2]store.Outcome
+			if !plain && rapid.IntRange(0, 3).Draw(t, "several rules") == 0 {
+				req.Rules = []rules.Rule{{Count: 3, Window: time.Second}, {Count: 5, Window: 4 * time.Second}}
+			}
+			if bucket := algorithm == rules.TokenBucket || algorithm == rules.GCRA; bucket && !plain && rapid.IntRange(0, 3).Draw(t, "burst or ahead") == 0 {
+				req.Burst = rapid.Int64Range(0, 6).Draw(t, "burst")
+				req.Ahead = time.Duration(rapid.IntRange(0, 1).Draw(t, "ahead")) * 100 * time.Millisecond
+			}
+			former := store.Outcome{Cached: true, Ahead: 1, Receipt: store.Receipt{ID: 7, Partial: true, First: 7}}
+			outs := [2]store.Outcome{former, former}
 			for i, s := range []*memstore.Store{alone, among} {
 				if err := s.Take(context.Background(), []store.Request{req}, i == 1, &outs[i]); err != nil {
 					t.Fatal(err)
@@ -45,14 +58,56 @@ func TestOneRequestIsDecidedAsSeveralAre(t *testing.T) {
 				among.GiveBack(context.Background(), receipts[1][n-1])
 				receipts[0], receipts[1] = receipts[0][:n-1], receipts[1][:n-1]
 			}
+			for i, s := range []*memstore.Store{alone, among} {
+				if err := s.Peek(context.Background(), []store.Request{req}, &outs[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(outs[0].Rules, outs[1].Rules) {
+				t.Fatalf("afterwards Peek = %+v, where detail was wanted %+v", outs[0].Rules, outs[1].Rules)
+			}
 		}
 	})
 }
 
+// A bucket whose tokens come back within parts of a microsecond has its whole count at once, and another token no sooner and no later than it is back.
+func TestBucketOfFractions(t *testing.T) {
+	for count := int64(1); count < 200; count++ {
+		now := time.Unix(1e9, 0)
+		s := memstore.New(memstore.WithClock(func() time.Time { return now }))
+		req := []store.Request{{Key: "k", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: count, Window: time.Second}}, Cost: 1}}
+		var out store.Outcome
+		admitted := func() (n int64) {
+			for {
+				if err := s.Take(context.Background(), req, false, &out); err != nil {
+					t.Fatal(err)
+				}
+				if !out.Allowed {
+					return n
+				}
+				n++
+			}
+		}
+		if n := admitted(); n != count {
+			t.Fatalf("%d are admitted at once, want %d", n, count)
+		}
+		for range 3 {
+			retryAfter := out.Rules[0].RetryAfter
+			if now = now.Add(retryAfter - time.Microsecond); admitted() != 0 || out.Rules[0].RetryAfter != time.Microsecond {
+				t.Fatalf("of %d a microsecond before %v the answer is %+v, want a microsecond", count, retryAfter, out)
+			}
+			if now = now.Add(time.Microsecond); admitted() != 1 {
+				t.Fatalf("of %d there is not another one after %v", count, retryAfter)
+			}
+		}
+	}
+}
+
 // same fails unless a says what b does, but for b's detail.
 func same(t *rapid.T, a, b *store.Outcome) {
-	if a.Allowed != b.Allowed || len(a.Rules) != len(b.Rules) || len(a.Receipt.Charges) != len(b.Receipt.Charges) ||
-		len(a.Receipt.Requests) != len(b.Receipt.Requests) || (a.Receipt.ID == 0) != (b.Receipt.ID == 0) {
+	if a.Allowed != b.Allowed || a.Cached || b.Cached || a.Ahead != 0 || b.Ahead != 0 || len(a.Rules) != len(b.Rules) || len(a.Receipt.Charges) != len(b.Receipt.Charges) ||
+		len(a.Receipt.Requests) != len(b.Receipt.Requests) || (a.Receipt.ID == 0) != (b.Receipt.ID == 0) ||
+		a.Receipt.Partial || b.Receipt.Partial || a.Receipt.First != 0 || b.Receipt.First != 0 {
 		t.Fatalf("Take = %+v, with detail %+v", a, b)
 	}
 	for i := range a.Rules {

@@ -10,8 +10,9 @@ type shard struct {
 	buckets table[bucket, *bucket]
 	books   [kinds]book      // of the keys, by the kinds of their steps, that of buckets too; nil where there are none yet
 	names   uint64           // admissions that it has named
+	tended  int64            // when keys were last looked at for having expired, µs
 	doors   map[string]*door // of keys whose limits have bans, and that have been denied
-	_       [48]byte         // two shards share no cache line
+	_       [40]byte         // two shards share no cache line
 }
 
 // book is the keys that count by the same steps.
@@ -21,6 +22,8 @@ type book interface {
 	get(hash uint64, key string) (counts, *int64)
 	// put adds a key that is not there, and returns what get does.
 	put(hash uint64, key string) (counts, *int64)
+	// crowded says whether it will soon need more memory for new keys, unless some have expired.
+	crowded() bool
 	// sweep looks at the next n keys, and drops those that have expired.
 	sweep(now int64, n int)
 	// evict drops that one of the next few keys which expires first. There must be one.
@@ -41,21 +44,37 @@ func (sh *shard) book(steps *steps) book {
 	return sh.books[steps.kind]
 }
 
-// fresh adds a key, and returns what it holds, which is nothing yet. What is written pays for what is removed.
+// fresh adds a key, and returns what it holds, which is nothing yet. Where there is little room for it, what is written pays for what is removed.
 func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most int) (counts, *int64) {
 	b := sh.book(steps)
-	sh.sweep(now, looksNew)
+	if b.crowded() || 4*sh.len() >= 3*most {
+		sh.sweep(now, looksNew)
+	} else {
+		sh.tend(now)
+	}
 	if sh.len() >= most {
 		sh.evict(b)
 	}
 	return b.put(hash, key)
 }
 
-// looksNew is how many keys are looked at for a new one, which are expired for the most part where keys come once and never again.
+// looksNew is how many keys are looked at for a new one where there is little room: enough to have looked at all before there is none.
 const looksNew = 4
+
+// tend looks at a key of each kind, once in a while, so that the memory of what has expired is used for others some time. To drop such keys any sooner is
+// to make them anew where they come again.
+func (sh *shard) tend(now int64) {
+	if uint64(now-sh.tended) >= tendEvery { // a clock that was set back is far away
+		sh.sweep(now, 1)
+	}
+}
+
+// tendEvery is in µs: 64 shards then look at less than 100,000 keys in a second, for half a percent of a processor's time.
+const tendEvery = 1000
 
 // sweep drops those of the next n keys of each kind that have expired.
 func (sh *shard) sweep(now int64, n int) {
+	sh.tended = now
 	for _, b := range sh.books {
 		if b != nil {
 			b.sweep(now, n)

@@ -30,6 +30,31 @@ func TestExpiredKeysAreDropped(t *testing.T) {
 	}
 }
 
+// They go where only ids call that the store knows, too.
+func TestExpiredKeysAreDroppedByOthers(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
+	const gone, known = 10_000, 1000 // of which every part of the store has some
+	take := func(key string, window time.Duration) {
+		req := store.Request{Key: key, Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 10_000, Window: window}}, Cost: 1}
+		if out, err := store.Take(context.Background(), s, []store.Request{req}, false); err != nil || !out.Allowed {
+			t.Fatalf("Take = %+v, %v, want it allowed", out, err)
+		}
+	}
+	for i := range gone {
+		take(fmt.Sprint("gone ", i), time.Second)
+	}
+	for range gone / 10 {
+		now = now.Add(time.Millisecond)
+		for i := range known {
+			take(fmt.Sprint("known ", i), 10*time.Hour)
+		}
+	}
+	if n := s.Len(); n != known {
+		t.Errorf("the store holds %d keys, want the %d that have not expired", n, known)
+	}
+}
+
 // An attack by ever new ids with a long window makes the store forget, not grow.
 func TestMaxKeys(t *testing.T) {
 	s := memstore.New(memstore.WithMaxKeys(6400))
