@@ -152,16 +152,34 @@ func prefetched(l *lab) (call, error) {
 	}, err
 }
 
-// memTake asks the store in the process, for one caller.
-func memTake(*lab) (call, error) {
-	s, keys := memstore.New(), keys()
-	ctx, out := context.Background(), new(store.Outcome)
-	requests := []store.Request{{Algorithm: rules.GCRA, Rules: twoRules[1:], Cost: 1}}
-	return func(id int) error {
-		requests[0].Key = keys[id]
-		return s.Take(ctx, requests, false, out)
-	}, nil
+// memTake asks the store in the process for one rule, for one caller, who is denied where the rule does not fit all calls.
+func memTake(rule rules.Rule) open {
+	return func(*lab) (call, error) {
+		s, keys := memstore.New(), keys()
+		ctx, out := context.Background(), new(store.Outcome)
+		requests := []store.Request{{Algorithm: rules.GCRA, Rules: []rules.Rule{rule}, Cost: 1}}
+		return func(id int) error {
+			requests[0].Key = keys[id]
+			if err := s.Take(ctx, requests, false, out); err != nil {
+				return err
+			}
+			return allowed(rule, out.Allowed)
+		}, nil
+	}
 }
+
+// most is a rule that fits all calls of a run, and by which no id has all of its count back when it comes again.
+var most = rules.Rule{Count: 100_000, Window: time.Hour}
+
+// allowed fails where a call is denied that has to be allowed.
+func allowed(rule rules.Rule, ok bool) error {
+	if rule == most && !ok {
+		return errDenied
+	}
+	return nil
+}
+
+var errDenied = errors.New("a call is denied that fits the rule")
 
 // bareEvalsha sends the command that [redisTake] sends with one of them, as go-redis sends any.
 func bareEvalsha(l *lab) (call, error) {
@@ -215,7 +233,7 @@ func (service) Create(context.Context, string) error { return nil }
 type free struct{}
 
 func (free) Take(_ context.Context, requests []store.Request, _ bool, out *store.Outcome) error {
-	*out = store.Outcome{Allowed: true, Rules: allowed}
+	*out = store.Outcome{Allowed: true, Rules: room}
 	return nil
 }
 
@@ -231,7 +249,7 @@ func (f free) Peek(ctx context.Context, requests []store.Request, out *store.Out
 
 func (free) Ban(context.Context, []store.Request, time.Duration) error { return nil }
 
-var allowed = make([]store.RuleOutcome, 1)
+var room = make([]store.RuleOutcome, 1)
 
 // wrapped calls a method behind its generated wrapper.
 func wrapped(*lab) (call, error) {

@@ -20,6 +20,8 @@ import (
 	"github.com/zeromicro/go-zero/core/logx"
 	zeroredis "github.com/zeromicro/go-zero/core/stores/redis"
 	"golang.org/x/time/rate"
+
+	"github.com/rlgen/rlgen/rules"
 )
 
 // keys are those of all ids.
@@ -191,17 +193,22 @@ func emptyAutoPipeline(l *lab) (call, error) {
 	}, nil
 }
 
-func goLimiter(l *lab) (call, error) {
-	s, err := memorystore.New(&memorystore.Config{Tokens: 100, Interval: time.Minute})
-	if err != nil {
-		return nil, err
+func goLimiter(rule rules.Rule) open {
+	return func(l *lab) (call, error) {
+		s, err := memorystore.New(&memorystore.Config{Tokens: uint64(rule.Count), Interval: rule.Window})
+		if err != nil {
+			return nil, err
+		}
+		ctx, keys := context.Background(), keys()
+		l.Cleanup(func() { s.Close(ctx) })
+		return func(id int) error {
+			_, _, _, ok, err := s.Take(ctx, keys[id])
+			if err != nil {
+				return err
+			}
+			return allowed(rule, ok)
+		}, nil
 	}
-	ctx, keys := context.Background(), keys()
-	l.Cleanup(func() { s.Close(ctx) })
-	return func(id int) error {
-		_, _, _, _, err := s.Take(ctx, keys[id])
-		return err
-	}, nil
 }
 
 func timeRate(*lab) (call, error) {
