@@ -8,16 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/tools/go/packages"
 
 	"github.com/rlgen/rlgen/gen"
 )
 
-// corpus measures work on a module of 100 packages with 1,000 limited methods, once.
-func corpus(work func(dir string) error) prepare {
-	return func(l *lab) (measurement, error) {
+// corpus does work on a module of 100 packages with 1,000 limited methods.
+func corpus(work func(dir string) error) open {
+	return func(l *lab) (call, error) {
 		dir, err := os.MkdirTemp("", "corpus")
 		if err != nil {
 			return nil, err
@@ -34,11 +33,7 @@ func corpus(work func(dir string) error) prepare {
 				return nil, err
 			}
 		}
-		return func(time.Duration) (sample, error) {
-			begin := time.Now()
-			err := work(dir)
-			return sample{nanos: float64(time.Since(begin))}, err
-		}, nil
+		return func(int) error { return work(dir) }, nil
 	}
 }
 

@@ -90,6 +90,6 @@ var contestants = map[string]contestant{
 	"wrapper":              in(ofProcesses, wrapped),
 	"guard":                in(ofProcesses, guarded),
 
-	"rlgen":   by(corpus(generate)),
-	"loading": by(corpus(load)),
+	"rlgen":   in(ofCommands, corpus(generate)),
+	"loading": in(ofCommands, corpus(load)),
 }
