@@ -54,7 +54,7 @@ type line struct {
 
 // reset keeps the memory of what is extra.
 func (b *bucket) reset() {
-	b.first.window, b.first.full = 0, 0
+	b.first.window, b.first.full, b.first.fraction = 0, 0, fraction{}
 	if e := b.first.extra; e != nil {
 		e.ahead, e.line, e.more = 0, line{}, e.more[:0]
 	}
@@ -177,12 +177,21 @@ func longer(wait, units, count int64) int64 {
 	return wait - quotient(units, count)
 }
 
-// take is ask and charge at once, for one rule. Others are not done, nor are a bucket and a request that have what few have: they are left as they are.
+// take is ask and charge at once, of a request of one rule that the bucket has been charged for before, whose numbers are valid therefore, and without options. Others are
+// not done, be they valid or not, nor is one of a bucket that has what few have: they change nothing.
 func (b *bucket) take(now int64, req *store.Request) (retryAfter time.Duration, done bool) {
-	d, rule := &b.first, &req.Rules[0]
-	window, room := rule.Window.Microseconds(), req.Capacity(*rule)-req.Cost
-	if len(req.Rules) != 1 || d.window != window || d.count != rule.Count || d.extra != nil || req.Returns || req.Ahead != 0 || req.Cost == 0 || room < 0 {
+	d := &b.first
+	options := req.Burst | req.Segments | int64(req.Start) | int64(req.Refill) | int64(req.Ahead) | req.After
+	if options != 0 || req.Returns || d.extra != nil || len(req.Rules) != 1 || req.Cost < 1 {
 		return 0, false
+	}
+	rule, window := &req.Rules[0], d.window
+	room := rule.Count - req.Cost
+	if d.count != rule.Count || micros(window) != rule.Window || room < 0 {
+		return 0, false
+	}
+	if over, all := bits.Mul64(uint64(rule.Count), uint64(window)); over != 0 || all > mostUnits {
+		return 0, false // it was charged for with a burst that is less than the count
 	}
 	wait, missing := d.full-now, d.fraction
 	if wait <= 0 {

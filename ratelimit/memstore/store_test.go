@@ -70,6 +70,58 @@ func TestMaxKeys(t *testing.T) {
 	}
 }
 
+// What is not valid is refused of a key that the store knows as of any other, by the same error.
+func TestTakeRefusesRequestsOfKnownKeys(t *testing.T) {
+	valid := store.Request{Key: "k", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 10, Window: time.Second}}, Cost: 1}
+	huge := []rules.Rule{{Count: 1_000_000, Window: 24 * time.Hour}} // of which no more than a burst of a few is exact
+	for _, test := range []struct {
+		name   string
+		change func(*store.Request)
+	}{
+		{"negative cost", func(r *store.Request) { r.Cost = -1 }},
+		{"no rule", func(r *store.Request) { r.Rules = nil }},
+		{"no count", func(r *store.Request) { r.Rules = []rules.Rule{{Window: time.Second}} }},
+		{"no window", func(r *store.Request) { r.Rules = []rules.Rule{{Count: 10}} }},
+		{"parts of a microsecond", func(r *store.Request) { r.Rules = []rules.Rule{{Count: 10, Window: time.Second + 1}} }},
+		{"another rule that is not valid", func(r *store.Request) { r.Rules = append(r.Rules[:1:1], rules.Rule{}) }},
+		{"negative burst", func(r *store.Request) { r.Burst = -1 }},
+		{"segments", func(r *store.Request) { r.Segments = -1 }},
+		{"start", func(r *store.Request) { r.Start = 200 }},
+		{"refill", func(r *store.Request) { r.Refill = 200 }},
+		{"too far ahead", func(r *store.Request) { r.Ahead = time.Hour }},
+		{"ban that never is", func(r *store.Request) { r.After = 1 }},
+		{"ban that ends at once", func(r *store.Request) { r.Ban = time.Second }},
+		{"unknown algorithm", func(r *store.Request) { r.Algorithm = 200 }},
+		{"too much but for a burst", func(r *store.Request) { r.Burst, r.Rules = 0, huge }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			req := valid
+			test.change(&req)
+			_, want := store.Take(context.Background(), memstore.New(), []store.Request{req}, false)
+			if want == nil {
+				t.Fatal("the request is valid")
+			}
+			for _, before := range []store.Request{valid, {Key: "k", Algorithm: rules.GCRA, Rules: huge, Burst: 1, Cost: 1}} {
+				s := memstore.New()
+				for range 2 {
+					if out, err := store.Take(context.Background(), s, []store.Request{before}, false); err != nil || !out.Allowed {
+						t.Fatalf("Take = %+v, %v, want it allowed", out, err)
+					}
+					if _, err := store.Take(context.Background(), s, []store.Request{req}, false); err == nil || err.Error() != want.Error() {
+						t.Errorf("Take = %v, want %v", err, want)
+					}
+					if err := s.Reset(context.Background(), []store.Request{before}); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := store.Take(context.Background(), s, []store.Request{req}, false); err == nil || err.Error() != want.Error() {
+						t.Errorf("after a reset Take = %v, want %v", err, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 	rs := []rules.Rule{{Count: 1, Window: time.Second}}
 	for _, test := range []struct {
