@@ -22,3 +22,20 @@ func TestBucketIsFullWithinAMicrosecond(t *testing.T) {
 		}
 	}
 }
+
+// A wait whose product with a count has more than 64 bits is longer than any bucket takes to fill.
+func TestLonger(t *testing.T) {
+	for _, test := range []struct{ wait, units, count, want int64 }{
+		{0, 0, 1, 0},
+		{1, 0, 1, 1},
+		{10, 30, 3, 0},
+		{10, 29, 3, 1},
+		{11, 30, 3, 1},
+		{1 << 60, 16, 16, 1<<60 - 1},
+		{1<<60 + 1, 1 << 20, 16, 1<<60 + 1 - 1<<16},
+	} {
+		if got := longer(test.wait, test.units, test.count); got != test.want {
+			t.Errorf("longer(%d, %d, %d) = %d, want %d", test.wait, test.units, test.count, got, test.want)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (c call) next(last int) (next *place) {
 
 // decide decides the call at now, while its shards are locked.
 func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
-	opened, rare := false, c.rare()
+	rare := c.rare()
 	c.find(now)
 	c.ask(now, out)
 	if rare {
@@ -77,7 +77,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	out.Receipt.Requests, out.Receipt.ID, out.Receipt.Charges = nil, 0, out.Receipt.Charges[:0]
 	out.Receipt.Partial, out.Receipt.First, out.Receipt.From = false, 0, nil
 	if out.Allowed {
-		opened = c.charge(now, most, out)
+		c.charge(now, most, out)
 	} else if rare {
 		c.refuse(now, most, out.Rules)
 		undelay(out.Rules)
@@ -86,7 +86,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 		c.describe(now, out.Rules)
 		c.bar(now, true, out)
 	}
-	if out.Allowed && !opened {
+	if out.Allowed {
 		c.tend(now)
 	}
 }
@@ -176,10 +176,9 @@ func undelay(answers []store.RuleOutcome) {
 	}
 }
 
-// charge charges every request, and writes down how in the outcome's receipt. It returns whether a key had to be opened: those that are new move
-// others, or drive them out.
-func (c call) charge(now int64, most int, out *store.Outcome) (opened bool) {
-	r := &out.Receipt
+// charge charges every request, and writes down how in the outcome's receipt. Keys that are new move others, or drive them out: the places are found once more.
+func (c call) charge(now int64, most int, out *store.Outcome) {
+	opened, r := false, &out.Receipt
 	if c.forgets() {
 		r.Charges = charges(r.Charges, len(c))
 	}
@@ -201,7 +200,6 @@ func (c call) charge(now int64, most int, out *store.Outcome) (opened bool) {
 	if opened && len(c) > 1 {
 		c.find(now)
 	}
-	return opened
 }
 
 // admit charges the request, which is number i of its call, and writes down how in the receipt. It returns whether the key had to be opened.

@@ -11,23 +11,43 @@ import (
 
 // A call of known keys, whose outcome has been one before, allocates nothing, and what only looks has no charges.
 func TestTakeAllocatesNothing(t *testing.T) {
-	s := New()
-	requests := []store.Request{
-		{Key: "a", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 1_000_000, Window: time.Hour}}, Cost: 1},
-		{Key: "b", Algorithm: rules.FixedWindow, Rules: []rules.Rule{{Count: 1_000_000, Window: time.Hour}}, Cost: 1},
-	}
-	var out store.Outcome
-	call := func() {
-		if err := s.Take(context.Background(), requests, true, &out); err != nil || !out.Allowed {
-			t.Fatalf("Take = %+v, %v, want it allowed", out, err)
-		}
-	}
-	if n := testing.AllocsPerRun(100, call); n != 0 {
-		t.Errorf("a call allocates %v times, want 0", n)
-	}
-	requests[0].Cost, requests[1].Cost = 0, 0
-	if call(); len(out.Receipt.Charges) != 0 {
-		t.Errorf("the receipt of a look has the charges %v, want none", out.Receipt.Charges)
+	gcra := store.Request{Key: "a", Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 1_000_000, Window: time.Hour}}, Cost: 1}
+	window := store.Request{Key: "b", Algorithm: rules.FixedWindow, Rules: gcra.Rules, Cost: 1}
+	empty := gcra
+	empty.Key, empty.Rules = "c", []rules.Rule{{Count: 1, Window: time.Hour}}
+	for _, test := range []struct {
+		name     string
+		requests []store.Request
+		detail   bool
+		allowed  bool
+	}{
+		{"a bucket", []store.Request{gcra}, false, true},
+		{"a bucket that is empty", []store.Request{empty}, false, false},
+		{"a bucket, told what remains", []store.Request{gcra}, true, true},
+		{"a window", []store.Request{window}, false, true},
+		{"several", []store.Request{gcra, window}, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := New()
+			var out store.Outcome
+			call := func() {
+				if err := s.Take(context.Background(), test.requests, test.detail, &out); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if call(); !out.Allowed {
+				t.Fatalf("Take = %+v, want the first call allowed", out)
+			}
+			if n := testing.AllocsPerRun(100, call); n != 0 || out.Allowed != test.allowed {
+				t.Errorf("a call allocates %v times, want 0, and is allowed: %v, want %v", n, out.Allowed, test.allowed)
+			}
+			for i := range test.requests {
+				test.requests[i].Cost = 0
+			}
+			if call(); len(out.Receipt.Charges) != 0 {
+				t.Errorf("the receipt of a look has the charges %v, want none", out.Receipt.Charges)
+			}
+		})
 	}
 }
 

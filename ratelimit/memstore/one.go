@@ -82,8 +82,7 @@ func (p *place) take(now int64, most int, requests []store.Request, out *store.O
 	if p.dated() {
 		out.Receipt.Charges = charges(out.Receipt.Charges, 1)
 	}
-	if opened := p.admit(now, most, &out.Receipt, 0); !opened {
-		p.shard.tend(now)
-	}
+	p.admit(now, most, &out.Receipt, 0)
+	p.shard.tend(now)
 	return nil
 }

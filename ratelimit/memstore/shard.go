@@ -22,8 +22,6 @@ type book interface {
 	get(hash uint64, key string) (counts, *int64)
 	// put adds a key that is not there, and returns what get does.
 	put(hash uint64, key string) (counts, *int64)
-	// crowded says whether it will soon need more memory for new keys, unless some have expired.
-	crowded() bool
 	// sweep looks at the next n keys, and drops those that have expired.
 	sweep(now int64, n int)
 	// evict drops that one of the next few keys which expires first. There must be one.
@@ -44,32 +42,27 @@ func (sh *shard) book(steps *steps) book {
 	return sh.books[steps.kind]
 }
 
-// fresh adds a key, and returns what it holds, which is nothing yet. Where there is little room for it, what is written pays for what is removed.
+// fresh adds a key, and returns what it holds, which is nothing yet. What is written pays for what is removed.
 func (sh *shard) fresh(now int64, hash uint64, key string, steps *steps, most int) (counts, *int64) {
 	b := sh.book(steps)
-	if b.crowded() || 4*sh.len() >= 3*most {
-		sh.sweep(now, looksNew)
-	} else {
-		sh.tend(now)
-	}
+	sh.sweep(now, looksNew)
 	if sh.len() >= most {
 		sh.evict(b)
 	}
 	return b.put(hash, key)
 }
 
-// looksNew is how many keys are looked at for a new one where there is little room: enough to have looked at all before there is none.
+// looksNew is how many keys are looked at for a new one, which are expired for the most part where keys come once and never again.
 const looksNew = 4
 
-// tend looks at a key of each kind, once in a while, so that the memory of what has expired is used for others some time. To drop such keys any sooner is
-// to make them anew where they come again.
+// tend looks at a key of each kind, or at a few slots that are free, once in a while: where only ids call that are known, there are no new keys to pay.
 func (sh *shard) tend(now int64) {
 	if uint64(now-sh.tended) >= tendEvery { // a clock that was set back is far away
 		sh.sweep(now, 1)
 	}
 }
 
-// tendEvery is in µs: 64 shards then look at less than 100,000 keys in a second, for half a percent of a processor's time.
+// tendEvery is in µs: all shards then look at 64,000 keys of each kind in a second at most, which takes half a percent of a processor's time.
 const tendEvery = 1000
 
 // sweep drops those of the next n keys of each kind that have expired.

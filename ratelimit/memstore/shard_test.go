@@ -83,51 +83,24 @@ func TestKeysOfOtherSteps(t *testing.T) {
 	}
 }
 
-// What has expired stays where there is room, for keys that come again, but not for long.
-func TestExpiredKeysStayForAWhile(t *testing.T) {
-	var sh shard
-	fresh := func(now int64, key int) {
-		_, expires := sh.fresh(now, withHome(key, key), strconv.Itoa(key), bucketSteps, 1000)
-		*expires = now + 1
-	}
-	const keys, at = fewestSlots + 2, 10 * tendEvery // and there is room for more
-	for key := range keys {
-		fresh(at, key)
-	}
-	if fresh(at+1, keys); sh.len() != keys+1 {
-		t.Fatalf("a new key has left %d of %d, want all", sh.len(), keys+1)
-	}
-	for i := range int64(keys + 1) {
-		for range 3 { // that others follow at once makes no difference
-			sh.tend(at + (i+1)*tendEvery)
+// Where no keys are new, those that have expired are looked at one by one, however often others are charged, and by a clock that was set back as well.
+func TestShardIsTended(t *testing.T) {
+	for _, start := range []int64{10 * tendEvery, 1000 * tendEvery} { // before the last look, and after
+		var sh shard
+		const keys, last = 10, 100 * tendEvery
+		for key := range keys {
+			_, expires := sh.fresh(0, withHome(key, key), strconv.Itoa(key), bucketSteps, 1000)
+			*expires = 1
 		}
-		if n := int64(sh.len()); n != keys-i {
-			t.Fatalf("%d keys are left of those that have expired when %d have been looked at, want %d", n, i+1, keys-i)
-		}
-	}
-}
-
-// New keys take the memory of those that have expired before they take more.
-func TestExpiredKeysMakeRoom(t *testing.T) {
-	var sh shard
-	for i := range 10_000 {
-		_, expires := sh.fresh(1, withHome(i, i), strconv.Itoa(i), bucketSteps, 1<<20)
-		*expires = 1
-	}
-	if n := len(sh.buckets.tags); n != fewestSlots {
-		t.Errorf("there are %d slots after many keys that expire at once, want %d", n, fewestSlots)
-	}
-
-	const most, kept = 100, 60 // where there would be memory for more than there may be
-	for i := range 10_000 {
-		_, expires := sh.fresh(2, withHome(i, i), strconv.Itoa(i), slidingLogSteps, most)
-		if *expires = 2; i < kept {
-			*expires = 3
-		}
-	}
-	for i := range kept {
-		if c, _ := sh.book(slidingLogSteps).get(withHome(i, i), strconv.Itoa(i)); c == nil {
-			t.Errorf("key %d is gone, want only those to go that have expired", i)
+		sh.tended = last
+		for looks := int64(0); sh.len() > 0; looks++ {
+			before := sh.len()
+			for range 3 {
+				sh.tend(start + looks*tendEvery)
+			}
+			if n := sh.len(); n < before-1 || looks == 2*keys {
+				t.Fatalf("%d keys are left of %d after another of %d looks, want one to go, and all after some", n, before, looks+1)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,40 +19,62 @@ func TestExpiredKeysAreDropped(t *testing.T) {
 	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
 	rs := []rules.Rule{{Count: 1, Window: time.Second}}
 	const perSecond = 1000
-	for i := range 100 * perSecond {
-		now = now.Add(time.Second / perSecond)
-		out, err := store.Take(context.Background(), s, []store.Request{{Key: fmt.Sprint(i), Rules: rs, Cost: 1}}, false)
+	take := func(id string) {
+		out, err := store.Take(context.Background(), s, []store.Request{{Key: id, Rules: rs, Cost: 1}}, false)
 		if err != nil || !out.Allowed {
 			t.Fatalf("Take of a new id = %+v, %v, want it allowed", out, err)
 		}
 	}
+	for i := range 50 * perSecond {
+		take(fmt.Sprint("at once ", i))
+	}
+	for i := range 100 * perSecond {
+		now = now.Add(time.Second / perSecond)
+		take(fmt.Sprint(i))
+	}
 	if n := s.Len(); n > 3*perSecond {
-		t.Fatalf("after %d ids the store holds %d, want about the last second's %d", 100*perSecond, n, perSecond)
+		t.Fatalf("after %d ids the store holds %d, want about the last second's %d", 150*perSecond, n, perSecond)
 	}
 }
 
-// They go where only ids call that the store knows, too.
+// They go where only ids call that the store knows, too, whatever these ask for.
 func TestExpiredKeysAreDroppedByOthers(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
-	const gone, known = 10_000, 1000 // of which every part of the store has some
-	take := func(key string, window time.Duration) {
-		req := store.Request{Key: key, Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 10_000, Window: window}}, Cost: 1}
-		if out, err := store.Take(context.Background(), s, []store.Request{req}, false); err != nil || !out.Allowed {
-			t.Fatalf("Take = %+v, %v, want it allowed", out, err)
-		}
-	}
-	for i := range gone {
-		take(fmt.Sprint("gone ", i), time.Second)
-	}
-	for range gone / 10 {
-		now = now.Add(time.Millisecond)
-		for i := range known {
-			take(fmt.Sprint("known ", i), 10*time.Hour)
-		}
-	}
-	if n := s.Len(); n != known {
-		t.Errorf("the store holds %d keys, want the %d that have not expired", n, known)
+	const gone, known = 2000, 1200 // of which every part of the store has some
+	rs := []rules.Rule{{Count: 10_000, Window: 10 * time.Hour}}
+	for _, test := range []struct {
+		name     string
+		requests []store.Request // of each known id
+	}{
+		{"a bucket", []store.Request{{Key: "a", Algorithm: rules.GCRA, Rules: rs, Cost: 1}}},
+		{"a window", []store.Request{{Key: "a", Algorithm: rules.FixedWindow, Rules: rs, Cost: 1}}},
+		{"several", []store.Request{{Key: "a", Algorithm: rules.GCRA, Rules: rs, Cost: 1}, {Key: "b", Algorithm: rules.GCRA, Rules: rs, Cost: 1}}},
+		{"a window that is over when the id comes again", []store.Request{{Key: "a", Algorithm: rules.FixedWindow, Rules: []rules.Rule{{Count: 1, Window: time.Millisecond}}, Cost: 1}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			s := memstore.New(memstore.WithClock(func() time.Time { return now }))
+			take := func(requests []store.Request) {
+				if out, err := store.Take(context.Background(), s, requests, false); err != nil || !out.Allowed {
+					t.Fatalf("Take = %+v, %v, want it allowed", out, err)
+				}
+			}
+			for i := range gone {
+				take([]store.Request{{Key: fmt.Sprint("gone ", i), Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 1, Window: time.Second}}, Cost: 1}})
+			}
+			for range 400 {
+				now = now.Add(10 * time.Millisecond)
+				for i := range known {
+					requests := slices.Clone(test.requests)
+					for j := range requests {
+						requests[j].Key += fmt.Sprint("known ", i)
+					}
+					take(requests)
+				}
+			}
+			if n, want := s.Len(), known*len(test.requests); n > want {
+				t.Errorf("the store holds %d keys, want the %d that call", n, want)
+			}
+		})
 	}
 }
 

@@ -82,9 +82,6 @@ func (t *table[T, C]) put(hash uint64, key string) (counts, *int64) {
 	return C(&s.own), &s.expires
 }
 
-// crowded is from three quarters of the room on: a quarter suffices to look at all keys, as many as [looksNew] for each new one.
-func (t *table[T, C]) crowded() bool { return 8*t.used >= 3*len(t.tags) }
-
 // resize gives all keys their slots of n.
 func (t *table[T, C]) resize(n int) {
 	tags, slots := t.tags, t.slots
