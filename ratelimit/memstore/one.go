@@ -1,34 +1,14 @@
 package memstore
 
 import (
-	"hash/maphash"
 	"slices"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
 )
 
-// one says whether a call is one that [Store.takeOne] decides: of one request, with neither a ban nor a queue.
+// one says whether a call is of one request, with neither a ban nor a queue. Most are, for which what several places need takes longer than to decide.
 func one(requests []store.Request, detail bool) bool {
 	return len(requests) == 1 && !detail && requests[0].Ban == 0 && !requests[0].Queue
-}
-
-// takeOne decides as call.decide does. Most calls are such, for which what several places need takes longer than to decide.
-func (s *Store) takeOne(requests []store.Request, out *store.Outcome) error {
-	req := &requests[0]
-	hash := maphash.String(s.seed, req.Key)
-	index := int(hash % shardCount)
-	sh := &s.shards[index]
-	steps := stepsOf(req)
-	sh.mu.Lock()
-	now := s.clock.now()
-	if steps == bucketSteps && sh.takeBucket(now, hash, index, requests, out) {
-		sh.mu.Unlock()
-		return nil
-	}
-	p := place{req: req, hash: hash, shard: sh, index: index, steps: steps}
-	err := p.take(now, s.most, requests, out)
-	sh.mu.Unlock()
-	return err
 }
 
 // takeBucket decides by a bucket that is there already, if that can do all at once, which takes a quarter less time than [place.take]. If it cannot, nothing is changed.

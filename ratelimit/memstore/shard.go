@@ -7,10 +7,10 @@ const shardCount = 64
 // shard is one part of the keys behind one mutex.
 type shard struct {
 	mu      sync.Mutex
+	names   uint64 // admissions that it has named
+	tended  int64  // when keys were last looked at for having expired, µs
 	buckets table[bucket, *bucket]
 	books   [kinds]book      // of the keys, by the kinds of their steps, that of buckets too; nil where there are none yet
-	names   uint64           // admissions that it has named
-	tended  int64            // when keys were last looked at for having expired, µs
 	doors   map[string]*door // of keys whose limits have bans, and that have been denied
 	_       [40]byte         // two shards share no cache line
 }

@@ -57,12 +57,30 @@ func New(opts ...Option) *Store {
 // Take decides one call. It never waits, and fails only if ctx is done or a request is not valid. Where out has been an answer before
 // and all keys are known, it allocates nothing.
 func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool, out *store.Outcome) error {
-	if err := store.Ended(ctx); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return store.Ended(ctx)
 	}
-	if one(requests, detail) {
-		return s.takeOne(requests, out)
+	if !one(requests, detail) {
+		return s.takeSeveral(requests, detail, out)
 	}
+	req := &requests[0]
+	hash := maphash.String(s.seed, req.Key)
+	index := int(hash % shardCount)
+	sh, steps := &s.shards[index], stepsOf(req)
+	sh.mu.Lock()
+	now := s.clock.now()
+	if steps == bucketSteps && sh.takeBucket(now, hash, index, requests, out) {
+		sh.mu.Unlock()
+		return nil
+	}
+	p := place{req: req, hash: hash, shard: sh, index: index, steps: steps}
+	err := p.take(now, s.most, requests, out)
+	sh.mu.Unlock()
+	return err
+}
+
+// takeSeveral is Take for calls of several requests, or with what few have.
+func (s *Store) takeSeveral(requests []store.Request, detail bool, out *store.Outcome) error {
 	var room [few]place
 	c := s.call(requests, room[:0])
 	if err := c.validate(requests); err != nil {
