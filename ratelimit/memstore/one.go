@@ -13,10 +13,15 @@ func one(requests []store.Request, detail bool) bool {
 
 // takeBucket decides by a bucket that is there already, if that can do all at once, which takes a quarter less time than [place.take]. If it cannot, nothing is changed.
 func (sh *shard) takeBucket(now int64, hash uint64, index int, requests []store.Request, out *store.Outcome) (done bool) {
-	s := sh.buckets.slot(hash, requests[0].Key)
-	if s == nil {
+	t := &sh.buckets
+	if len(t.tags) == 0 {
 		return false
 	}
+	at, found := t.find(tag(hash), requests[0].Key)
+	if !found {
+		return false
+	}
+	s := &t.slots[at]
 	retryAfter, done := s.own.take(now, &requests[0])
 	if !done {
 		return false

@@ -3,7 +3,7 @@ package memstore
 // table has the keys of a shard that count by the same steps, each in one piece with what it holds: a call that looks for a key knows the place of all that it
 // needs as soon as it knows the key's hash. Those whose places are taken stand in the next free ones behind them.
 //
-// What slot, get and put return is good until the next put, sweep or evict, which move what they keep.
+// What get and put return is good until the next put, sweep or evict, which move what they keep.
 type table[T any, C countsOf[T]] struct {
 	tags   []uint32  // of the keys in the slots; a power of two of them, of which half are free at least, so that most keys stand where they are looked for first
 	slots  []slot[T] // as many
@@ -47,23 +47,15 @@ func (t *table[T, C]) find(tag uint32, key string) (at uint32, found bool) {
 	return at, false
 }
 
-// slot returns the slot of a key, nil if it has none.
-func (t *table[T, C]) slot(hash uint64, key string) *slot[T] {
+func (t *table[T, C]) get(hash uint64, key string) (counts, *int64) {
 	if len(t.tags) == 0 {
-		return nil
+		return nil, nil
 	}
 	at, found := t.find(tag(hash), key)
 	if !found {
-		return nil
-	}
-	return &t.slots[at]
-}
-
-func (t *table[T, C]) get(hash uint64, key string) (counts, *int64) {
-	s := t.slot(hash, key)
-	if s == nil {
 		return nil, nil
 	}
+	s := &t.slots[at]
 	return C(&s.own), &s.expires
 }
 
