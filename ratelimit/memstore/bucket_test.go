@@ -39,3 +39,19 @@ func TestLonger(t *testing.T) {
 		}
 	}
 }
+
+// By how much a bucket's time is rounded up at one count is no room at another.
+func TestBucketOfAnotherCount(t *testing.T) {
+	var b bucket
+	before := &store.Request{Algorithm: rules.GCRA, Rules: []rules.Rule{{Count: 300, Window: time.Second}}, Cost: 100}
+	if full, _ := b.charge(0, before, admission{cost: 100}); full != 333_334 || b.first.early != 200 {
+		t.Fatalf("full again at %d less %d parts of 300, want 333,334 less 200", full, b.first.early)
+	}
+	rule := rules.Rule{Count: 7, Window: time.Second}
+	req := &store.Request{Algorithm: rules.GCRA, Rules: []rules.Rule{rule}, Cost: 6}
+	for now, want := range map[int64]time.Duration{190_476: time.Microsecond, 190_477: 0} { // 142,858 µs before it is full, of which one token of 7 takes 142,857.1
+		if retryAfter, _ := b.ask(now, req, rule); retryAfter != want {
+			t.Errorf("at %d µs retry after %v, want %v", now, retryAfter, want)
+		}
+	}
+}
