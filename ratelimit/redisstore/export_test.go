@@ -90,7 +90,7 @@ func Queued(s *Store, key string) int {
 // LeaveAtLanding has a rider leave whose ride lands before the lane hears of it.
 func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) {
 	l := s.lane
-	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
+	r := l.newRider(ctx, decision{op: take, requests: requests})
 	r.state.Store(queued)
 	ride := l.enter(r, false)
 	sent, _ := r.leave()
@@ -101,7 +101,7 @@ func LeaveAtLanding(ctx context.Context, s *Store, requests []store.Request) {
 // LeaveBeforeAsking has a rider leave whose ride has not begun to ask.
 func LeaveBeforeAsking(ctx context.Context, s *Store, requests []store.Request) {
 	l := s.lane
-	r := newRider(ctx, decision{op: take, requests: requests}, s.budget)
+	r := l.newRider(ctx, decision{op: take, requests: requests})
 	r.answers = l.server.Answers()
 	r.state.Store(queued)
 	ride := l.enter(r, false)

@@ -28,6 +28,8 @@ type lane struct {
 	tags   bool // a script decides on keys of one hash tag
 	prompt bool // the client heeds the ends of contexts
 
+	idle sync.Pool // of *rider, the lane's own: one that was made in another bubble of testing/synctest is of no use in this
+
 	mu    sync.Mutex
 	queue []*rider
 	waits roster
@@ -58,7 +60,7 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 	if l.server.Resting() {
 		return l.server.Rest()
 	}
-	r := newRider(ctx, d, l.store.budget)
+	r := l.newRider(ctx, d)
 	r.answers = l.server.Answers()
 	for alone := false; ; {
 		r.base = l.store.base()
@@ -70,7 +72,7 @@ func (l *lane) take(ctx context.Context, d decision, out *store.Outcome) error {
 			alone = true
 		case v.status != taken:
 			r.answer(v, out)
-			r.free()
+			l.free(r)
 			return nil
 		}
 	}

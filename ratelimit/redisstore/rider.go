@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,21 +37,20 @@ const (
 	left           // its caller left when the server may have had it
 )
 
-var riders = sync.Pool{New: func() any {
-	return &rider{landed: make(chan struct{}, 1)}
-}}
-
 // newRider makes a rider whose budget begins now.
-func newRider(ctx context.Context, d decision, budget time.Duration) *rider {
-	r := riders.Get().(*rider)
-	r.decision, r.ctx, r.budget = d, ctx, time.Now().Add(budget)
+func (l *lane) newRider(ctx context.Context, d decision) *rider {
+	r, ok := l.idle.Get().(*rider)
+	if !ok {
+		r = &rider{landed: make(chan struct{}, 1)}
+	}
+	r.decision, r.ctx, r.budget = d, ctx, time.Now().Add(l.store.budget)
 	return r
 }
 
 // free gives back a rider whom no ride knows any more.
-func (r *rider) free() {
+func (l *lane) free(r *rider) {
 	r.decision, r.ctx, r.car, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
-	riders.Put(r)
+	l.idle.Put(r)
 }
 
 // units is the decision's cost.
