@@ -337,6 +337,17 @@ func TestEmbeddedEndsWithTheApp(t *testing.T) {
 	}
 }
 
+// A program's own Redis that is late is no outage: its counts have more time than those of one elsewhere.
+func TestEmbeddedIsPatient(t *testing.T) {
+	var counts store.Store
+	if err := runWith(ratelimitfx.Embedded, fx.Supply(quiet), fx.Populate(&counts)); err != nil {
+		t.Fatal(err)
+	}
+	if got := counts.(*redisstore.Store).Budget(); got != time.Second {
+		t.Errorf("a call may last %v, want 1s", got)
+	}
+}
+
 // An app does not start with a store that somebody must mend, and does with one that is not there.
 func TestModuleChecksTheStore(t *testing.T) {
 	b := newBackend(t)
