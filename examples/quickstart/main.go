@@ -58,7 +58,7 @@ func run(ctx context.Context, out, log io.Writer, redisURL string) error {
 		fmt.Fprintf(out, "Redis still has %d keys of an earlier run: what they count is in the answers.\n\n", len(earlier))
 	}
 
-	s, err := redisstore.New(client, redisstore.WithBudget(time.Second)) // a slow machine is to print the same
+	s, err := redisstore.New(client, redisstore.WithBudget(time.Second)) // so that Redis decides on a busy machine, too
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestTeamsPage(t *testing.T) {
 
 // A page of another name that leads to the port gets nothing there, and changes nothing: who has it open may be of the team.
 func TestTeamsPageHost(t *testing.T) {
-	shop := start(t, config{debugAddr: "127.0.0.1:0"}, unhurried())
+	shop := start(t, config{debugAddr: "127.0.0.1:0"}, counts(""))
 	url := limitsAt.FindStringSubmatch(shop.log.String())[1]
 	ask := func(method, url, host string) int {
 		t.Helper()

@@ -16,10 +16,8 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/goleak"
 
-	"github.com/rlgen/rlgen/ratelimit/embedded"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/ratelimittest"
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
@@ -83,13 +81,6 @@ var servesCallsAt = regexp.MustCompile(`grpc=(\S+)`)
 func clocked() (*ratelimittest.Clock, fx.Option) {
 	clock := new(ratelimittest.Clock)
 	return clock, fx.Provide(func() store.Store { return memstore.New(memstore.WithClock(clock.Now)) })
-}
-
-// unhurried counts in the program's own Redis, which here has all the time to answer.
-func unhurried() fx.Option {
-	return fx.Options(counts(""), fx.Decorate(func(s *embedded.Server) (store.Store, error) {
-		return redisstore.New(s.Client(), redisstore.WithBudget(time.Minute))
-	}))
 }
 
 // ask makes a request, and returns the answer and its body.
@@ -156,7 +147,7 @@ func (r *running) fourOrders(user string) {
 }
 
 func TestShop(t *testing.T) {
-	shop := start(t, config{}, unhurried())
+	shop := start(t, config{}, counts(""))
 	shop.fourOrders("alice")
 	shop.fourOrders("bob")
 	if status, _ := shop.order(""); status != http.StatusUnauthorized {

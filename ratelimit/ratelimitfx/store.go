@@ -103,7 +103,7 @@ var InProcess = fx.Module("ratelimit.inprocess", fx.Provide(
 
 // Embedded provides a [store.Store] and a [lock.Store] over a Redis inside the process, for trying out and tests, and the
 // *[embedded.Server] itself. The server says once, at its start, that it is not for production; it is closed when the app stops. A call may last a
-// second, not [redisstore.DefaultBudget]: a test on a busy machine is to see no outage.
+// second, not [redisstore.DefaultBudget]: where such a server is late, the machine is busy, and nothing is out of order.
 var Embedded = fx.Module("ratelimit.embedded", fx.Provide(startEmbedded, embeddedStore, embeddedLocks))
 
 type embeddedIn struct {
@@ -126,7 +126,7 @@ func startEmbedded(in embeddedIn) (*embedded.Server, error) {
 	return server, nil
 }
 
-// embeddedBudget is that of calls of an embedded Redis: where it is late, the machine is busy, and nothing is out of order.
+// embeddedBudget is how long a call of an embedded Redis may last.
 const embeddedBudget = time.Second
 
 func embeddedStore(server *embedded.Server) (store.Store, error) {

@@ -28,7 +28,7 @@ type lane struct {
 	tags   bool // a script decides on keys of one hash tag
 	prompt bool // the client heeds the ends of contexts
 
-	idle sync.Pool // of *rider, the lane's own: one that was made in another bubble of testing/synctest is of no use in this
+	idle sync.Pool // of *rider, the lane's own: a rider has a channel, which only the bubble of testing/synctest that made it may use
 
 	mu    sync.Mutex
 	queue []*rider

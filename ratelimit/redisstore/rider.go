@@ -47,7 +47,7 @@ func (l *lane) newRider(ctx context.Context, d decision) *rider {
 	return r
 }
 
-// free gives back a rider whom no ride knows any more.
+// free gives back a rider whom no ride uses any more.
 func (l *lane) free(r *rider) {
 	r.decision, r.ctx, r.car, r.verdict, r.err, r.alone = decision{}, nil, nil, verdict{}, nil, false
 	l.idle.Put(r)
