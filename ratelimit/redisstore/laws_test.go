@@ -73,6 +73,9 @@ func TestMiniredis(t *testing.T) {
 
 // TestMiniredisWithoutExpiry holds that no decision depends on what has expired.
 func TestMiniredisWithoutExpiry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("differs from TestMiniredis in what the server keeps")
+	}
 	drawFewer(t)
 	storetest.Run(t, func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
