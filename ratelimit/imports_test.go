@@ -52,7 +52,7 @@ var layers = map[string][]string{
 	"ratelimit/ratelimitfx":            {"rules", "ratelimit", "ratelimit/override", "ratelimit/store", "ratelimit/memstore", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "ratelimit/embedded", "github.com/redis/go-redis/v9", "go.uber.org/fx"},
 	"ratelimit/ratelimitwire":          {"ratelimit", "ratelimit/store", "ratelimit/redisstore", "ratelimit/lock", "ratelimit/lock/redislock", "github.com/redis/go-redis/v9", "github.com/google/wire"},
 	"ratelimit/internal/picture":       {"rules", "ratelimit/store", "ratelimit/memstore"},
-	"ratelimit/storetest/redistest":    {"github.com/redis/go-redis/v9"},
+	"ratelimit/storetest/redistest":    {"testdata/suite", "github.com/redis/go-redis/v9"},
 
 	// Modules of their own.
 	"ratelimit/connectlimit":      {"ratelimit", "ratelimit/store", "ratelimit/clientaddr", "connectrpc.com/connect", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // patience is how long anything here may take.
@@ -37,17 +39,10 @@ type process struct {
 	stdin io.Closer
 }
 
-// need ends the test if there is no redis-server.
+// need skips the test if redis-server is not installed, or fails it where programs are required.
 func need(t testing.TB) {
 	t.Helper()
-	_, err := exec.LookPath("redis-server")
-	switch {
-	case err == nil:
-	case os.Getenv("RATELIMIT_TEST_REDIS") == "require":
-		t.Fatalf("RATELIMIT_TEST_REDIS=require, but %v: install redis-server", err)
-	default:
-		t.Skipf("%v: install redis-server to run this test", err)
-	}
+	suite.Program(t, "redis-server")
 }
 
 // arguments are those of a redis-server on port, which runs in dir.
