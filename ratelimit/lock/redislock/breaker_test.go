@@ -17,8 +17,10 @@ import (
 
 // TestDeadlinesOfAFrozenServerLetItRest holds that acquisitions whose deadlines are sooner than the budget find out, too, that a server does not answer.
 func TestDeadlinesOfAFrozenServerLetItRest(t *testing.T) {
+	t.Parallel()
 	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			s := newStore(t, server.Client(t), redislock.WithBudget(500*time.Millisecond))
 			h := holder{t, s, semaphore}
@@ -54,8 +56,10 @@ func TestDeadlinesOfAFrozenServerLetItRest(t *testing.T) {
 // TestBreaker holds that a server which does not answer is not waited for after five acquisitions, that what is let go then
 // is free once the server answers, and that it is asked again then.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Standalone(t)
 			p := redistest.NewProxy(t, server.Addr())
 			client := redis.NewClient(&redis.Options{Addr: p.Addr(), DialerRetries: 1})

@@ -13,6 +13,7 @@ import (
 // TestBudgetHasTwoSendings holds that a server which does not answer is sent a call twice at most, which is how long the budget lasts,
 // whether the caller's context can end or not.
 func TestBudgetHasTwoSendings(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	l := &listener{}

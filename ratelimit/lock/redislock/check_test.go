@@ -97,6 +97,7 @@ func TestCheckOfAKeyOfAnotherProgram(t *testing.T) {
 }
 
 func TestCheckOfADeadServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := newStore(t, server.Client(t, func(o *redis.Options) { o.DialerRetries = 1 }))
 	server.Kill(t)

@@ -21,17 +21,19 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// TestCrowdLeavesConnections holds that however many callers want a lock at once, some of the client's connections are left to those who have it, and that
-// none of the callers fails for lack of one: each is served in the end.
+// TestCrowdLeavesConnections checks that waiting callers leave some of the client's connections to the holders. No
+// caller fails because all connections are in use: each gets its lock in the end. The callers want several locks,
+// because those who want the same one wait in the process without a connection.
 func TestCrowdLeavesConnections(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client(t, func(o *redis.Options) { o.PoolSize = 4 })
+	const names = 10
+	client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.PoolSize = 4 })
+	wanted := redistest.Prefix(t)
 	var asking atomic.Int64
 	open := make(chan struct{})
 	l := &listener{}
 	client.AddHook(l)
-	locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Minute)))
-	_, hold, err := locks.Lock(context.Background(), "wanted")
+	locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Minute)), lock.WithLease(time.Hour)) // no renewals
+	_, hold, err := locks.Lock(context.Background(), wanted+"0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,18 +45,19 @@ func TestCrowdLeavesConnections(t *testing.T) {
 		<-open
 	}
 	var all sync.WaitGroup
-	var holders atomic.Int64
-	for range 200 {
+	var holders [names]atomic.Int64
+	for i := range 200 {
 		all.Go(func() {
-			ctx, hold, err := locks.Lock(context.Background(), "wanted")
+			n := i % names
+			ctx, hold, err := locks.Lock(context.Background(), wanted+strconv.Itoa(n))
 			if err != nil {
 				t.Errorf("Lock = %v, want nil", err)
 				return
 			}
-			if holders.Add(1) != 1 && ctx.Err() == nil {
-				t.Error("two hold it at once")
+			if holders[n].Add(1) != 1 && ctx.Err() == nil {
+				t.Error("two callers hold the same lock")
 			}
-			holders.Add(-1)
+			holders[n].Add(-1)
 			hold.Unlock()
 		})
 	}
@@ -67,7 +70,7 @@ func TestCrowdLeavesConnections(t *testing.T) {
 	})
 	until(t, func() bool { return asking.Load() > 2 })
 	if n := asking.Load(); n != 3 {
-		t.Errorf("%d ask at once, want the holder and 2 of those who want it", n)
+		t.Errorf("%d calls are in flight, want the holder's and 2 of those who wait", n)
 	}
 	close(open)
 	refresh.Wait()
@@ -78,6 +81,7 @@ func TestCrowdLeavesConnections(t *testing.T) {
 // TestLeaversLeaveConnections holds that however many waiters leave together, some of the client's connections are left to those who have the lock; and that the
 // queue is empty once they have left.
 func TestLeaversLeaveConnections(t *testing.T) {
+	t.Parallel()
 	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -331,19 +335,21 @@ func TestWaiterThatNeverStoodLeavesSilently(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfAFrozenServer holds that a caller's deadline, which is sooner than the budget, ends his waiting for a server that does not answer, whatever the
-// client's own timeouts are, and that his error is that of the context; and that he who is cancelled learns it.
+// TestDeadlineOfAFrozenServer checks that a context's deadline or cancellation ends a call to a server that does not
+// answer, whatever the client's own timeouts are. The budget and the client's timeouts are longer than a test may run.
 func TestDeadlineOfAFrozenServer(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(*redis.Options){
 		"many connections":      func(*redis.Options) {},
 		"few connections":       func(o *redis.Options) { o.PoolSize = 2 },
 		"ContextTimeoutEnabled": func(o *redis.Options) { o.ContextTimeoutEnabled = true },
-		"a shorter timeout":     func(o *redis.Options) { o.ReadTimeout = 25 * time.Second },
+		"a shorter timeout":     func(o *redis.Options) { o.ReadTimeout = 25 * time.Minute },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
-			client := server.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute }, set)
-			locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Minute)))
+			client := server.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Hour }, set)
+			locks := newLocker(t, newStore(t, client, redislock.WithBudget(time.Hour)))
 			_, hold, err := locks.Lock(context.Background(), "warm")
 			if err != nil {
 				t.Fatal(err)
@@ -353,15 +359,13 @@ func TestDeadlineOfAFrozenServer(t *testing.T) {
 			defer server.Resume(t)
 			late, end := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer end()
-			began := time.Now()
-			if _, _, err := locks.Lock(late, "cold"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 15*time.Second {
-				t.Errorf("Lock = %v after %v, want %v long before the client's timeout", err, time.Since(began), context.DeadlineExceeded)
+			if _, _, err := locks.Lock(late, "cold"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock = %v, want %v", err, context.DeadlineExceeded)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(50*time.Millisecond, cancel)
-			began = time.Now()
-			if _, _, err := locks.Lock(ctx, "cold"); !errors.Is(err, context.Canceled) || time.Since(began) > 15*time.Second {
-				t.Errorf("Lock = %v after %v, want %v long before the client's timeout", err, time.Since(began), context.Canceled)
+			if _, _, err := locks.Lock(ctx, "cold"); !errors.Is(err, context.Canceled) {
+				t.Errorf("Lock = %v, want %v", err, context.Canceled)
 			}
 		})
 	}
@@ -381,8 +385,8 @@ func TestDeadlineThatCutsADial(t *testing.T) {
 	client := redis.NewClient(&redis.Options{DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	}})
-	t.Cleanup(func() { client.Close() })
 	s := newStore(t, client, redislock.WithBudget(50*time.Millisecond))
+	defer client.Close() // before the store, which would try to release its claims for ten seconds
 	life, end := context.WithCancel(t.Context())
 	defer end()
 	ctx := lagging{life, time.Now()}
@@ -445,6 +449,7 @@ func TestStoresOfOneClient(t *testing.T) {
 // TestNobodyWaitsForTheListening holds that waiters, of any name, do not wait for a connection to listen by that does not come: they give up in time, and get what is
 // free, by asking now and then. So does Close.
 func TestNobodyWaitsForTheListening(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	never, hangs := make(chan struct{}), atomic.Bool{}
 	client := server.Client(t, func(o *redis.Options) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -121,8 +120,8 @@ func helpHold(s *redislock.Store, args []string) error {
 	return nil
 }
 
-// helpCount increments the counter in the file args[1], not atomically, under the lock args[0], until it is args[2]. It writes what
-// it has done to the file args[3], and kills itself now and then while it holds the lock.
+// helpCount increments the counter in the file args[1] under the lock args[0] until it is args[2]. An increment is not
+// atomic. It writes each increment to the file args[3], and kills itself now and then while it holds the lock.
 func helpCount(s *redislock.Store, args []string) error {
 	l, err := lock.New(s, lock.WithLease(countLease))
 	if err != nil {
@@ -168,6 +167,9 @@ const (
 	countLease = time.Second
 	countWait  = 2 * time.Minute
 	countForm  = "%010d %020d\n"
+
+	// countDeath is after how many increments a process dies, alternately before and after it has written one.
+	countDeath = 100
 )
 
 // increment adds one to the counter in a file, unless it is target.
@@ -184,8 +186,7 @@ func increment(ctx context.Context, file string, target int, log io.Writer) (don
 	if n >= target {
 		return true, nil
 	}
-	die := rand.IntN(2000)
-	if die == 0 {
+	if n%(2*countDeath) == countDeath && firstAt(file, n) {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	if lock.Token(ctx) <= token {
@@ -203,11 +204,21 @@ func increment(ctx context.Context, file string, target int, log io.Writer) (don
 	if _, err := out.WriteAt(line, 0); err != nil {
 		return false, err
 	}
-	if die == 1 {
+	if n > 0 && n%(2*countDeath) == 0 {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	_, err = log.Write(line)
 	return false, err
+}
+
+// firstAt reports whether no process has died yet when the counter in a file was n.
+func firstAt(file string, n int) bool {
+	died, err := os.OpenFile(fmt.Sprint(file, "-", n), os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false
+	}
+	died.Close()
+	return true
 }
 
 // helpCrowd lets args[1] callers acquire the semaphore args[0] of args[2] over and over. Whoever has it is connected to the

@@ -15,6 +15,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // stay is a time in which somebody surely held what he had: from when he learned of it until he last saw that he has not lost it.
@@ -84,10 +85,11 @@ func (h *history) check(t *testing.T, name string, limit int64) {
 // answers come late, scripts are forgotten and the server is stopped for moments. What they saw is a history in which a lock has one holder at
 // a time, with growing tokens, and a semaphore as many as it may have.
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	const limit = 3
-	stays := 20
-	if testing.Short() {
-		stays = 4
+	stays := 4
+	if suite.Long() {
+		stays = 40
 	}
 	server := redistest.Start(t)
 	running, stop := context.WithCancel(context.Background())

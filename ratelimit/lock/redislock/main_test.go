@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -8,11 +9,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 func TestMain(m *testing.M) {
 	if holder, ok := os.LookupEnv(helperEnv); ok {
 		os.Exit(help(holder))
+	}
+	// Most of these tests wait for leases and timeouts, so more run at a time than there are processors.
+	suite.Draw(30)
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	code := redistest.Main(m)
 	if code == 0 {

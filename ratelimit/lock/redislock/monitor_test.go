@@ -21,6 +21,9 @@ func monitor(t *testing.T, server *redistest.Server) *bufio.Scanner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(50 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	fmt.Fprint(conn, "MONITOR\r\n")
 	lines := bufio.NewScanner(conn)
 	if !lines.Scan() || lines.Text() != "+OK" {
@@ -29,46 +32,29 @@ func monitor(t *testing.T, server *redistest.Server) *bufio.Scanner {
 	return lines
 }
 
-// TestNothingFollowsUnlock holds that a hold is renewed while it is held, and that no command of it is executed after its
-// Unlock or Release has returned.
+// TestNothingFollowsUnlock checks that a hold is renewed while it is held, and that the server executes none of its
+// commands after Unlock or Release has returned.
 func TestNothingFollowsUnlock(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	client := server.Client(t)
-	s := newStore(t, client)
-	const lease = 200 * time.Millisecond
-	l := newLocker(t, s, lock.WithLease(lease))
-	sem, err := lock.NewSemaphore(s, 1, lock.WithLease(lease))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, hold := range map[string]func() func() error{
-		"lock": func() func() error {
-			_, h, err := l.Lock(context.Background(), "lock-name")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return h.Unlock
-		},
-		"semaphore": func() func() error {
-			_, p, err := sem.Acquire(context.Background(), "semaphore-name")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return p.Release
-		},
-	} {
+	for name, semaphore := range map[string]bool{"lock": false, "semaphore": true} {
 		t.Run(name, func(t *testing.T) {
-			lines := monitor(t, server)
-			unlock := hold()
-			for seen := 0; seen < 4; { // the acquisition and three renewals
+			t.Parallel()
+			const lease = 1500 * time.Millisecond // renewed after each third
+			client, lines := server.Client(t), monitor(t, server)
+			next := func() string {
 				if !lines.Scan() {
-					t.Fatal(lines.Err())
+					t.Fatalf("MONITOR ends: %v", lines.Err())
 				}
-				if strings.Contains(lines.Text(), `"evalsha"`) && strings.Contains(lines.Text(), name+"-name") {
+				return lines.Text()
+			}
+			hold := holder{t, newStore(t, client), semaphore}.must(name+"-name", 0, lock.WithLease(lease))
+			for seen := 0; seen < 3; { // the acquisition and two renewals
+				if line := next(); strings.Contains(line, `"evalsha"`) && strings.Contains(line, name+"-name") {
 					seen++
 				}
 			}
-			if err := unlock(); err != nil {
+			if err := hold.unlock(); err != nil {
 				t.Fatal(err)
 			}
 			echo := func(text string) {
@@ -76,26 +62,20 @@ func TestNothingFollowsUnlock(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			echo("unlocked")
-			after := time.NewTimer(2 * lease)
-			<-after.C
-			echo("after")
-			for gone := false; ; {
-				if !lines.Scan() {
-					t.Fatal(lines.Err())
-				}
-				switch line := lines.Text(); {
-				case strings.Contains(line, `"after"`):
-					return
-				case strings.Contains(line, `"unlocked"`):
-					gone = true
-				case gone && strings.Contains(line, name+"-name"):
+			echo(name + " unlocked")
+			for !strings.Contains(next(), name+" unlocked") {
+			}
+			renewals := time.NewTimer(lease * 2 / 3) // would be two
+			<-renewals.C
+			echo(name + " after")
+			for line := next(); !strings.Contains(line, name+" after"); line = next() {
+				if strings.Contains(line, name+"-name") {
 					t.Errorf("after Unlock the server executed %s", line)
 				}
 			}
+			if n := client.Exists(context.Background(), "rl:lock:{"+name+"-name}", "rl:sem:{"+name+"-name}").Val(); n != 0 {
+				t.Errorf("%d keys are left, want none", n)
+			}
 		})
-	}
-	if n := client.Exists(context.Background(), "rl:lock:{lock-name}", "rl:sem:{semaphore-name}").Val(); n != 0 {
-		t.Errorf("%d keys are left, want none", n)
 	}
 }

@@ -18,8 +18,10 @@ import (
 // TestDeadlineCutsNoConnection holds that an acquisition whose caller's deadline comes before the server has it is let go after the server has it, and not before, when it would stay for
 // its lease; and that the next call has its connection.
 func TestDeadlineCutsNoConnection(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]int64{"lock": 0, "semaphore": 1} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			admin := server.Client(t)
 			p := redistest.NewProxy(t, server.Addr())

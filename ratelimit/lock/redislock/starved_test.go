@@ -59,6 +59,7 @@ func (g *gated) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // TestStarvedOfAConnection holds that a claim which never got a connection while the server answered others fails because too much is asked for at once, and that one fails
 // because the server did not answer where it answered nobody.
 func TestStarvedOfAConnection(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		answers bool
