@@ -121,13 +121,15 @@ func helpHold(s *redislock.Store, args []string) error {
 }
 
 // helpCount increments the counter in the file args[1] under the lock args[0] until it is args[2]. An increment is not
-// atomic. It writes each increment to the file args[3], and kills itself now and then while it holds the lock.
+// atomic. It writes each increment to the file args[3]. After every args[4] increments one of the processes dies while it
+// holds the lock, alternately before and after it has written the next increment.
 func helpCount(s *redislock.Store, args []string) error {
 	l, err := lock.New(s, lock.WithLease(countLease))
 	if err != nil {
 		return err
 	}
 	target, _ := strconv.Atoi(args[2])
+	death, _ := strconv.Atoi(args[4])
 	log, err := os.OpenFile(args[3], os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func helpCount(s *redislock.Store, args []string) error {
 		if err != nil {
 			return err
 		}
-		if done, err = increment(ctx, args[1], target, log); err != nil {
+		if done, err = increment(ctx, args[1], target, death, log); err != nil {
 			return err
 		}
 		if err := hold.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) {
@@ -167,13 +169,10 @@ const (
 	countLease = time.Second
 	countWait  = 2 * time.Minute
 	countForm  = "%010d %020d\n"
-
-	// countDeath is after how many increments a process dies, alternately before and after it has written one.
-	countDeath = 100
 )
 
 // increment adds one to the counter in a file, unless it is target.
-func increment(ctx context.Context, file string, target int, log io.Writer) (done bool, err error) {
+func increment(ctx context.Context, file string, target, death int, log io.Writer) (done bool, err error) {
 	var n int
 	var token int64
 	text, err := os.ReadFile(file)
@@ -186,7 +185,7 @@ func increment(ctx context.Context, file string, target int, log io.Writer) (don
 	if n >= target {
 		return true, nil
 	}
-	if n%(2*countDeath) == countDeath && firstAt(file, n) {
+	if n%(2*death) == death && firstAt(file, n) {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	if lock.Token(ctx) <= token {
@@ -204,7 +203,7 @@ func increment(ctx context.Context, file string, target int, log io.Writer) (don
 	if _, err := out.WriteAt(line, 0); err != nil {
 		return false, err
 	}
-	if n > 0 && n%(2*countDeath) == 0 {
+	if n > 0 && n%(2*death) == 0 {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	_, err = log.Write(line)

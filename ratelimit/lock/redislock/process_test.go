@@ -121,15 +121,16 @@ func TestResumedHolderDoesNotWork(t *testing.T) {
 // TestCounter has some processes increment a counter that only the lock guards. Processes die while they hold the lock.
 func TestCounter(t *testing.T) {
 	t.Parallel()
-	testCounter(t, 300, 6)
+	testCounter(t, 300, 6, 100)
 }
 
 func TestCounterOfManyProcesses(t *testing.T) {
 	suite.NeedLong(t, "it makes 10,000 increments")
-	testCounter(t, 10_000, 32)
+	testCounter(t, 10_000, 32, 1000)
 }
 
-func testCounter(t *testing.T, target, processes int) {
+// testCounter has processes count to target. One of them dies after every so many increments, others are killed.
+func testCounter(t *testing.T, target, processes, death int) {
 	server := redistest.Standalone(t)
 	file, log := filepath.Join(t.TempDir(), "counter"), filepath.Join(t.TempDir(), "log")
 	for name, text := range map[string]string{file: fmt.Sprintf(countForm, 0, 0), log: ""} {
@@ -137,7 +138,7 @@ func testCounter(t *testing.T, target, processes int) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"count", server.Addr(), redistest.Prefix(t), file, strconv.Itoa(target), log}
+	args := []string{"count", server.Addr(), redistest.Prefix(t), file, strconv.Itoa(target), log, strconv.Itoa(death)}
 	var kills atomic.Int64
 	var wg sync.WaitGroup
 	for i := range processes {
@@ -145,7 +146,11 @@ func testCounter(t *testing.T, target, processes int) {
 			h := startHelper(t, args...)
 			if i%4 == 0 { // most likely while it waits for the lock
 				at := rand.IntN(target)
-				until(t, func() bool { return logged(t, log) >= at })
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for logged(t, log) < at && !t.Failed() {
+					<-tick.C
+				}
 				h.cmd.Process.Kill()
 			}
 			for err := h.cmd.Wait(); err != nil; err = h.cmd.Wait() {
@@ -159,7 +164,7 @@ func testCounter(t *testing.T, target, processes int) {
 		})
 	}
 	wg.Wait()
-	if min := int64((target - 1) / countDeath); kills.Load() < min {
+	if min := int64((target - 1) / death); kills.Load() < min {
 		t.Errorf("%d helpers died, want at least %d", kills.Load(), min)
 	}
 	t.Logf("%d increments by %d processes, of which %d died", target, processes, kills.Load())
