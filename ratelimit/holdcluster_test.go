@@ -14,6 +14,7 @@ import (
 
 // TestHoldsInACluster has rates, a concurrency and a lock, whose keys are in several slots, on one method: each of them holds.
 func TestHoldsInACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t)
 	const calls = 20
 	l := storesOn(t, cluster.Client(t), 10*time.Second).limiter(t)

@@ -21,9 +21,7 @@ import (
 // and of which the replica knows, has all that it had. The place of one that crashed comes back. None waits for much longer than the budget. That
 // the master comes back, as a replica, changes nothing.
 func TestMasterOfAHoldDiesInACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a failover takes seconds")
-	}
+	t.Parallel()
 	for name, server := range map[string]struct {
 		ends, comesBack func(*redistest.Server, testing.TB)
 	}{
@@ -31,6 +29,7 @@ func TestMasterOfAHoldDiesInACluster(t *testing.T) {
 		"frozen": {(*redistest.Server).Freeze, (*redistest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster := redistest.StartCluster(t)
 			client := cluster.Client(t, func(o *redis.ClusterOptions) { o.DialerRetries, o.ReadTimeout = 1, time.Second })
 			master := cluster.Masters[0]

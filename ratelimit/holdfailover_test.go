@@ -18,9 +18,7 @@ import (
 // waits. The method's context is done, because the lock is lost, before the other call is let in; which it is by the replica, with a
 // larger token.
 func TestMasterOfAHoldDies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a failover takes seconds")
-	}
+	t.Parallel()
 	const (
 		failover = 30 * time.Second       // far longer than it takes
 		lease    = 400 * time.Millisecond // over before

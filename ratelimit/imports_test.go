@@ -100,9 +100,11 @@ func list(t *testing.T, args ...string) []listed {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard"}, args...)...)
 	cmd.Dir = ".."
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %v", cmd, err)
+		t.Fatalf("%v: %v\n%s", cmd, err, &stderr)
 	}
 	var all []listed
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {

@@ -259,8 +259,10 @@ func (all callers) most(t *testing.T, window time.Duration) (most int) {
 // not one more. Those of two processes that are killed take with them what they had at hand, which is two batches at most; what the others have
 // left when they end is there again.
 func TestPrefetchInProcesses(t *testing.T) {
+	t.Parallel()
 	for name, kills := range map[string]int{"all end": 0, "two are killed": 2} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const count, batch = 8000, 1000
 			server, rule := redistest.Start(t), rules.Rule{Count: count, Window: time.Hour}
 			var all callers
@@ -317,6 +319,7 @@ func takeRest(t *testing.T, server *redistest.Server, rule rules.Rule) (n int) {
 // TestPrefetchInWindows has processes call at many times the rate of their limit, while others of them are killed and started: no window has more calls than
 // the limit allows, wherever it begins.
 func TestPrefetchInWindows(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	rule := rules.Rule{Count: 500, Window: 300 * time.Millisecond}
 	var all callers
@@ -343,6 +346,7 @@ func TestPrefetchInWindows(t *testing.T) {
 // TestPrefetchOutlivesNoServer takes the server from processes that have permits at hand: they use them for as long as they are good, and then let no
 // call pass, until the server is there again.
 func TestPrefetchOutlivesNoServer(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		down, up func(*redistest.Server, testing.TB)
 	}{
@@ -350,6 +354,7 @@ func TestPrefetchOutlivesNoServer(t *testing.T) {
 		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			rule := rules.Rule{Count: 8000, Window: time.Second}
 			all := callers{startCaller(t, server, 200*time.Millisecond, rule), startCaller(t, server, 200*time.Millisecond, rule)}

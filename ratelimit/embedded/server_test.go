@@ -35,13 +35,13 @@ func start(t *testing.T, opts ...embedded.Option) *embedded.Server {
 func TestKeysExpire(t *testing.T) {
 	client := start(t).Client()
 	ctx := context.Background()
+	begin := time.Now()
 	if err := client.Set(ctx, "k", "v", 500*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
 	for client.Exists(ctx, "k").Val() == 1 {
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("a key of 500ms is there after 10s")
+		if time.Since(begin) > time.Minute {
+			t.Fatal("a key of 500ms has not expired after a minute")
 		}
 	}
 	if lived := time.Since(begin); lived < 200*time.Millisecond {

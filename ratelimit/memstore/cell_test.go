@@ -13,10 +13,11 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
-// TestCells holds that cells answer as the keys of a store do, by every algorithm, with bans, what is given back, and limits that change,
-// whether they are fetched before or not.
+// TestCells checks that cells answer as the keys of a store do: with every algorithm, with bans, with permits that are
+// returned, with limits that change, and whether the cells are fetched before or not.
 func TestCells(t *testing.T) {
 	for _, directive := range []string{
 		"user 3,1s 5,4s", "user 3,1s 5,4s algo=compact-log", "user 5,2s algo=sliding-window segments=4", "user 5,2s algo=fixed-window",
@@ -47,8 +48,12 @@ func compareCells(t *testing.T, limit, other rules.Limit) {
 	var cells memstore.Cells
 	var first, second [ids]memstore.Cell
 	denied, allowed := 0, 0
-	for n := range 5000 {
-		now = now.Add(time.Duration(r.Int64N(int64(300 * time.Millisecond))).Truncate(time.Microsecond))
+	calls := 1500
+	if suite.Long() {
+		calls = 20_000
+	}
+	for n := range calls {
+		now = now.Add(time.Duration(r.Int64N(int64(150 * time.Millisecond))).Truncate(time.Microsecond))
 		l := &limit
 		if n/500%2 == 1 {
 			l = &other

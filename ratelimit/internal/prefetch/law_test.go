@@ -15,6 +15,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // kinds are the ways to count of which permits may be taken ahead.
@@ -24,9 +25,9 @@ var kinds = []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingW
 // denies some of them, with give-backs soon and late, with processes that stop and that are killed, over a store that answers late. Whatever they do, the calls
 // that pass in any interval are no more than the limit's formula says. Each process is told what of it was used ahead, once it knows, and has in hand what may have been until then.
 func TestNeverMore(t *testing.T) {
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 3
+	seeds := uint64(4)
+	if suite.Long() {
+		seeds = 40
 	}
 	for _, algorithm := range kinds {
 		ahead, calls := 0, 0
