@@ -91,6 +91,9 @@ func newShared(t *testing.T, client redis.UniversalClient, opts ...dashboard.Opt
 	return i
 }
 
+// dialOnce has a client of a server that is down fail at its first attempt to connect.
+func dialOnce(o *redis.Options) { o.DialerRetries = 1 }
+
 // run runs the dashboard until the test ends, or what it returns is called.
 func (i *instance) run() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -94,7 +94,7 @@ func TestInstanceLeaves(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
-	i := newShared(t, server.Client(t))
+	i := newShared(t, server.Client(t, dialOnce))
 	page := i.watch()
 	i.calls(1, "Create", "alice")
 	page.until("Redis decides", func() bool {

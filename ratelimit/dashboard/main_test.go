@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -19,6 +20,10 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
+	// Most of these tests wait for the next second of a page, so more run at a time than there are processors.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
 	code := redistest.Main(m)
 	if code == 0 {
 		// A pool of go-redis's that could not dial looks once a second whether it is closed.

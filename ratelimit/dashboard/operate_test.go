@@ -244,7 +244,7 @@ func TestLogOfChanges(t *testing.T) {
 func TestChangeThatFails(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	server := redistest.Start(t)
-	i := newShared(t, server.Client(t), dashboard.WithWrites())
+	i := newShared(t, server.Client(t, dialOnce), dashboard.WithWrites())
 	server.Kill(t)
 	if w := i.post("change", `{"do":"reset","method":"Create","kind":"user","id":"alice"}`); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a reset without Redis = %d %s, want 503", w.Code, w.Body)
@@ -377,34 +377,45 @@ func TestOverrideMeetsAnother(t *testing.T) {
 	}
 }
 
-// A change that another overtakes, or that this instance does not heed, is done: it is told what has become of it, on the page, in the log and in the list of changes.
+// TestOverrideOvertaken checks what is said of an override that is written, and then overtaken by another or not applied
+// by this instance: the answer, the log and the list of changes say so.
 func TestOverrideOvertaken(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	shell, client, other := server.Client(t), server.Client(t), new(meddler)
-	client.AddHook(other)
-	i := newShared(t, client, dashboard.WithWrites(), dashboard.WithWho(func(*http.Request) string { return "bob" }))
-	for _, test := range []struct {
-		meddle func()
-		text   string
+	const name = "orders.Orders.Create/user"
+	for text, test := range map[string]struct {
+		meddle func(context.Context, *redis.Client)
 		want   string
 	}{
-		{func() { shell.HSet(context.Background(), "rl:overrides", "orders.Orders.Create/user", "5,1h") }, "20,1h", `it was overtaken by "5,1h", which somebody has written since`},
-		{func() { shell.HDel(context.Background(), "rl:overrides", "orders.Orders.Create/user") }, "21,1h", "it was overtaken: somebody has taken it away since"},
-		{func() {}, "22,1h", "this instance does not heed it yet: does it run override.New"},
+		"20,1h": {
+			func(ctx context.Context, shell *redis.Client) { shell.HSet(ctx, "rl:overrides", name, "5,1h") },
+			`it was overtaken by "5,1h", which somebody has written since`,
+		},
+		"21,1h": {
+			func(ctx context.Context, shell *redis.Client) { shell.HDel(ctx, "rl:overrides", name) },
+			"it was overtaken: somebody has taken it away since",
+		},
+		"22,1h": {func(context.Context, *redis.Client) {}, "this instance does not heed it yet: does it run override.New"},
 	} {
-		other.then.Store(&test.meddle)
-		w := i.post("change", fmt.Sprintf(`{"do":"override","limit":"orders.Orders.Create/user","text":%q}`, test.text))
-		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, "409 dashboard: the override is written; "+test.want) {
-			t.Errorf("override by %s = %s, want 409 and that %s", test.text, got, test.want)
-		}
-		want := fmt.Sprintf("override orders.Orders.Create/user by %q: %s", test.text, test.want)
-		if log := i.log.String(); !strings.Contains(log, `"rate limits were changed by hand","who":"bob","what":`+strings.TrimSuffix(strconv.Quote(want), `"`)) {
-			t.Errorf("the log does not have %s:\n%s", want, log)
-		}
-		page := i.watch()
-		page.until("the change is listed", func() bool {
-			return len(page.latest.Changes) > 0 && strings.HasPrefix(page.latest.Changes[0].What, want)
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			shell, client, other := server.Client(t), server.Client(t), new(meddler)
+			client.AddHook(other)
+			i := newShared(t, client, dashboard.WithWrites(), dashboard.WithWho(func(*http.Request) string { return "bob" }))
+			then := func() { test.meddle(context.Background(), shell) }
+			other.then.Store(&then)
+			w := i.post("change", fmt.Sprintf(`{"do":"override","limit":%q,"text":%q}`, name, text))
+			if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, "409 dashboard: the override is written; "+test.want) {
+				t.Errorf("override by %s = %s, want 409 and that %s", text, got, test.want)
+			}
+			want := fmt.Sprintf("override %s by %q: %s", name, text, test.want)
+			if log := i.log.String(); !strings.Contains(log, `"rate limits were changed by hand","who":"bob","what":`+strings.TrimSuffix(strconv.Quote(want), `"`)) {
+				t.Errorf("the log does not have %s:\n%s", want, log)
+			}
+			page := i.watch()
+			page.until("the change is listed", func() bool {
+				return len(page.latest.Changes) > 0 && strings.HasPrefix(page.latest.Changes[0].What, want)
+			})
 		})
 	}
 }
