@@ -3,44 +3,52 @@ package browser_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // patience is how long a test waits for what a busy machine may take long for.
 const patience = 30 * time.Second
 
+// chromium is the browser of all tests. The first test that needs it starts it, and TestMain ends it.
 var chromium struct {
-	path   string
-	parent context.Context // a running browser's
+	start sync.Once
+	ctx   context.Context
+	err   error
+	end   context.CancelFunc
 }
 
 func TestMain(m *testing.M) {
-	code := 0
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			chromium.path = path
-			break
-		}
+	code := m.Run()
+	if chromium.end != nil {
+		chromium.end()
 	}
-	func() {
-		if chromium.path != "" {
-			opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium.path), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
-			allocator, cancel := chromedp.NewExecAllocator(context.Background(), opts...)
-			defer cancel()
-			parent, end := chromedp.NewContext(allocator)
-			defer end()
-			chromium.parent = parent
-		}
-		code = m.Run()
-	}()
 	os.Exit(code)
+}
+
+// browser returns the context of the running browser. It skips the test if there is no Chromium.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path := suite.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium.start.Do(func() {
+		opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+		ctx, end := chromedp.NewContext(allocator)
+		chromium.ctx, chromium.end = ctx, func() { end(); stop() }
+		chromium.err = chromedp.Run(ctx)
+	})
+	if chromium.err != nil {
+		t.Fatalf("chromium does not start: %v", chromium.err)
+	}
+	return chromium.ctx
 }
 
 // tab is a page in the browser.
@@ -53,16 +61,7 @@ type tab struct {
 // open opens a page of some width in one of the themes.
 func open(t *testing.T, url string, width int64, theme string) *tab {
 	t.Helper()
-	if chromium.path == "" {
-		if os.Getenv("RATELIMIT_TEST_BROWSER") == "require" {
-			t.Fatal("there is no chromium, want one: apt-get install chromium")
-		}
-		t.Skip("there is no chromium: apt-get install chromium")
-	}
-	if err := chromedp.Run(chromium.parent); err != nil {
-		t.Fatalf("chromium does not start: %v", err)
-	}
-	ctx, end := chromedp.NewContext(chromium.parent)
+	ctx, end := chromedp.NewContext(browser(t))
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	t.Cleanup(func() { end(); cancel() })
 	p := &tab{t: t, ctx: ctx}

@@ -3,5 +3,6 @@
 //
 //	go test ./ratelimit/dashboard/browser
 //
-// Without a Chromium the tests are skipped, and fail where RATELIMIT_TEST_BROWSER is "require". With -shots the pictures of examples/shop are drawn anew.
+// Without Chromium or redis-server the tests skip; with RLGEN_TEST_REQUIRE=1 they fail. The flag -shots draws the pictures
+// of examples/shop anew.
 package browser

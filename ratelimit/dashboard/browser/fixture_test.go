@@ -55,6 +55,7 @@ type service struct {
 // serve starts an instance over a server.
 func serve(t *testing.T, server *redistest.Server, opts ...dashboard.Option) *service {
 	t.Helper()
+	browser(t) // skips the test without one
 	client := server.Client(t)
 	counts, err := redisstore.New(client, redisstore.WithBudget(time.Minute)) // no call fails since the machine is busy
 	if err != nil {

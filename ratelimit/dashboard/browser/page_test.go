@@ -22,22 +22,18 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// A call that is denied is on the page with the next snapshot that this is sent, which the dashboard's own tests hold to come within a second. How long it takes in
-// all is printed.
+// TestDeniedCallAppears checks that denied calls appear on an open page. The dashboard's own tests check that the next
+// snapshot has them.
 func TestDeniedCallAppears(t *testing.T) {
 	s := serve(t, redistest.Start(t))
 	p := open(t, s.url, 1280, "light").live()
 	if got := p.text("#no-denied"); got != "Nobody was denied." {
 		t.Errorf("before any call the page says %q, want that nobody was denied", got)
 	}
-	var longest time.Duration
-	for n := range 5 {
-		begin := time.Now()
+	for n := range 2 {
 		s.exhaust(fmt.Sprint("user-", n))
 		p.until("a denied id is listed", fmt.Sprintf(`document.querySelectorAll('#denied li').length === %d`, n+1))
-		longest = max(longest, time.Since(begin))
 	}
-	t.Logf("of 5 denied calls the slowest was on the page after %v", longest.Round(time.Millisecond))
 	if got := p.text("#denied"); got == "" || len(p.bad) > 0 {
 		t.Errorf("the page lists %q, and its script failed with %q", got, p.bad)
 	}
@@ -81,7 +77,7 @@ func TestOverrideHoldsForTheNextCall(t *testing.T) {
 
 // Times are UTC, and say so, wherever who looks is.
 func TestTimesAreUTC(t *testing.T) {
-	s := serve(t, redistest.Start(t), dashboard.WithWrites())
+	s, begin := serve(t, redistest.Start(t), dashboard.WithWrites()), time.Now().Truncate(time.Second)
 	if w := s.post("change", `{"do":"reset","method":"orders.Orders.Create","kind":"user","id":"alice"}`); w != 200 {
 		t.Fatalf("a reset = %d, want 200", w)
 	}
@@ -98,8 +94,8 @@ func TestTimesAreUTC(t *testing.T) {
 			t.Errorf("%s says %q, want %s", where, got, want)
 		}
 	}
-	if at, err := time.Parse("2006-01-02 15:04:05 MST", p.text("#changes .what")); err != nil || time.Since(at).Abs() > time.Hour {
-		t.Errorf("the change of just now was at %q (%v), want the time in UTC", p.text("#changes .what"), err)
+	if at, err := time.Parse("2006-01-02 15:04:05 MST", p.text("#changes .what")); err != nil || at.Before(begin) || at.After(time.Now()) {
+		t.Errorf("the change was at %q (%v), want a time since %v in UTC", p.text("#changes .what"), err, begin.UTC())
 	}
 }
 
@@ -140,20 +136,18 @@ func TestWidthsAndThemes(t *testing.T) {
 	grounds := map[string]bool{}
 	for _, width := range []int64{1280, 400} {
 		for _, theme := range []string{"light", "dark"} {
-			t.Run(fmt.Sprint(theme, width), func(t *testing.T) {
-				p := open(t, s.url, width, theme).live()
-				p.do(chromedp.Evaluate(`document.querySelectorAll('button[data-limit]').forEach(b => b.click())`, nil))
-				if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
-					t.Errorf("the page is %d pixels wider than the window, want no more than it", over)
-				}
-				grounds[eval[string](p, `getComputedStyle(document.body).backgroundColor`)] = true
-				if n := eval[int](p, `[...document.querySelectorAll('main button, main input, main select, main [tabindex="0"]')].filter(e => e.tabIndex < 0).length`); n > 0 {
-					t.Errorf("%d controls cannot be reached by the keyboard", n)
-				}
-			})
+			p := open(t, s.url, width, theme).live()
+			p.do(chromedp.Evaluate(`document.querySelectorAll('button[data-limit]').forEach(b => b.click())`, nil))
+			if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+				t.Errorf("%s, %d: the page is %d pixels wider than the window, want no more than it", theme, width, over)
+			}
+			grounds[eval[string](p, `getComputedStyle(document.body).backgroundColor`)] = true
+			if n := eval[int](p, `[...document.querySelectorAll('main button, main input, main select, main [tabindex="0"]')].filter(e => e.tabIndex < 0).length`); n > 0 {
+				t.Errorf("%s, %d: %d controls cannot be reached by the keyboard", theme, width, n)
+			}
 		}
 	}
-	if len(grounds) != 2 && !t.Skipped() {
+	if len(grounds) != 2 {
 		t.Errorf("both themes have the grounds %v, want one each", grounds)
 	}
 }
