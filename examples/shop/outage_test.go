@@ -68,14 +68,12 @@ func promoted(t *testing.T) master {
 // it but those whose limit says onfail=closed, no more orders are placed than is documented, and afterwards the shops share their counts again, without a
 // restart.
 func TestMasterKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	path := build(t)
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) master{"and restarted": restarted, "and its replica promoted": promoted} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := start(t)
-			o := outage{t: t, master: m, shops: []*program{run(t, path, m.url), run(t, path, m.url)}, client: newClient(t)}
+			o := outage{t: t, master: m, shops: []*program{run(t, m.url), run(t, m.url)}, client: newClient(t)}
 			o.know()
 			o.happen()
 			o.share()

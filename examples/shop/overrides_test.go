@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,8 +12,44 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/fx"
+
+	"github.com/rlgen/rlgen/ratelimit/override"
+	"github.com/rlgen/rlgen/ratelimit/ratelimitfx"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
+
+// eager is a source that is also read every 100 ms.
+type eager struct{ override.Source }
+
+func (e eager) Watch(ctx context.Context, changed func()) {
+	var own sync.WaitGroup
+	defer own.Wait()
+	own.Go(func() { e.Source.Watch(ctx, changed) })
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			changed()
+		}
+	}
+}
+
+// readOften has the program read its file of overrides more often than every five seconds.
+func readOften(c config) fx.Option {
+	if c.overrides == "" {
+		return fx.Options()
+	}
+	return fx.Decorate(func(sources ratelimitfx.Overrides) (often ratelimitfx.Overrides) {
+		for _, s := range sources {
+			often = append(often, eager{s})
+		}
+		return often
+	})
+}
 
 // limits is a file of overrides, one a line.
 func limits(t *testing.T, lines ...string) string {
@@ -119,10 +156,7 @@ func (c *crowd) end() []version {
 // Limits are changed while 64 clients order: no call fails, none is decided by some limits from before and some from after, and once one is decided
 // by those from after, all are that begin then.
 func TestEditLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the file is read every five seconds")
-	}
-	t.Parallel() // it waits, mostly
+	t.Parallel()
 	path := limits(t, "Create/candidate: off")
 	shop := start(t, config{overrides: path}, counts(""))
 	crowd := newCrowd(shop, 64)
@@ -174,10 +208,7 @@ func (r *running) ordered(user string, want int) error {
 
 // A mistake in the file changes nothing, and the log says what to write; once it is mended, the limits hold, and what was counted before counts on.
 func TestMistakeInLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the file is read every five seconds")
-	}
-	t.Parallel() // it waits, mostly
+	t.Parallel()
 	path := limits(t, "Create/user: 1,1h")
 	_, counted := clocked()
 	shop := start(t, config{overrides: path}, counted)

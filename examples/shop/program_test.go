@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,25 +24,15 @@ type program struct {
 	log *buffer
 }
 
-// build compiles the shop, and returns where the program is.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "shop")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
-}
-
 // guard runs a program, and tells it to end once its own standard input does, which it does with the test, however that ends.
 const guard = `"$@" & read -r line; kill "$!"; wait "$!"`
 
-// run starts the program at path, and stops it when the test ends.
-func run(t *testing.T, path, redisURL string) *program {
+// run starts the shop, and stops it when the test ends.
+func run(t *testing.T, redisURL string) *program {
 	t.Helper()
 	p := &program{log: &buffer{}}
-	cmd := exec.Command("sh", "-c", guard, "sh", path, "-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "REDIS_URL="+redisURL)
+	cmd := exec.Command("sh", "-c", guard, "sh", os.Args[0], "-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), programEnv+"=1", "REDIS_URL="+redisURL)
 	cmd.Stderr = p.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -66,10 +55,7 @@ func run(t *testing.T, path, redisURL string) *program {
 
 // A shop that cannot start says why, in one line, and exits with 1; and never says a password.
 func TestCannotStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the shop, which takes a while")
-	}
-	path := build(t)
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +69,8 @@ func TestCannotStart(t *testing.T) {
 		"-debug: listen tcp ": {"", "-debug", taken.Addr().String()},
 	} {
 		args := append([]string{"-addr", "127.0.0.1:0", "-grpc", "127.0.0.1:0", "-debug", ""}, with[1:]...)
-		cmd := exec.CommandContext(t.Context(), path, args...)
-		cmd.Env = append(os.Environ(), "REDIS_URL="+with[0])
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd.Env = append(os.Environ(), programEnv+"=1", "REDIS_URL="+with[0])
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
