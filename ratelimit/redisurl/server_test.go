@@ -17,23 +17,38 @@ import (
 
 // TestServers asks real servers by every form of a URL.
 func TestServers(t *testing.T) {
-	sentinel, cluster, secure := redistest.NewSentinel(t), redistest.NewCluster(t), redistest.StartTLS(t)
-	var watchers []string
-	for _, s := range sentinel.Sentinels {
-		watchers = append(watchers, s.Addr())
+	t.Parallel()
+	watchers := func(t *testing.T) (addrs []string) {
+		for _, s := range redistest.NewSentinel(t).Sentinels {
+			addrs = append(addrs, s.Addr())
+		}
+		return addrs
 	}
-	server, socket := redistest.StartSocket(t)
-	for name, text := range map[string]string{
-		"redis":                  "redis://" + server.Addr() + "/3",
-		"unix":                   "unix://" + socket + "?db=3",
-		"rediss":                 "rediss://" + secure.Addr() + "?skip_verify=true",
-		"redis+sentinel":         "redis+sentinel://" + strings.Join(watchers, ",") + "/" + redistest.MasterName,
-		"redis with master_name": "redis://" + watchers[0] + "?master_name=" + redistest.MasterName + "&addr=" + watchers[1],
-		"redis+cluster":          "redis+cluster://" + strings.Join(cluster.Addrs(), ","),
-		"redis with addr":        "redis://" + cluster.Addrs()[0] + "?addr=" + cluster.Addrs()[1],
+	for name, text := range map[string]func(*testing.T) string{
+		"redis": func(t *testing.T) string { return "redis://" + redistest.Standalone(t).Addr() + "/3" },
+		"unix": func(t *testing.T) string {
+			_, socket := redistest.StartSocket(t)
+			return "unix://" + socket + "?db=3"
+		},
+		"rediss": func(t *testing.T) string { return "rediss://" + redistest.StartTLS(t).Addr() + "?skip_verify=true" },
+		"redis+sentinel": func(t *testing.T) string {
+			return "redis+sentinel://" + strings.Join(watchers(t), ",") + "/" + redistest.MasterName
+		},
+		"redis with master_name": func(t *testing.T) string {
+			addrs := watchers(t)
+			return "redis://" + addrs[0] + "?master_name=" + redistest.MasterName + "&addr=" + addrs[1]
+		},
+		"redis+cluster": func(t *testing.T) string {
+			return "redis+cluster://" + strings.Join(redistest.NewCluster(t).Addrs(), ",")
+		},
+		"redis with addr": func(t *testing.T) string {
+			addrs := redistest.NewCluster(t).Addrs()
+			return "redis://" + addrs[0] + "?addr=" + addrs[1]
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, key := open(t, text), redistest.Prefix(t)
+			t.Parallel()
+			client, key := open(t, text(t)), redistest.Prefix(t)
 			if err := client.Set(context.Background(), key, "it", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -63,6 +78,7 @@ func TestUntrustedServer(t *testing.T) {
 
 // TestErrorsOfServers holds that what a client says of a server that refuses it has no password in it either.
 func TestErrorsOfServers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	for _, text := range []string{
 		"redis://nobody:" + secret + "@" + server.Addr(),

@@ -37,15 +37,14 @@ func countUp(now []rules.Override) (map[string]string, error) {
 
 // Of many who change what they have read, each at once with the others, none loses what another has written: on one server, by Sentinel, and on a Cluster.
 func TestAmendUnderConcurrency(t *testing.T) {
-	clients := map[string]func(t *testing.T) redis.UniversalClient{
-		"server":  func(t *testing.T) redis.UniversalClient { return redistest.Start(t).Client(t) },
-		"cluster": func(t *testing.T) redis.UniversalClient { return redistest.NewCluster(t).Client(t) },
-	}
-	if !testing.Short() {
-		clients["sentinel"] = func(t *testing.T) redis.UniversalClient { return redistest.StartSentinel(t).Client(t) }
-	}
-	for name, dial := range clients {
+	t.Parallel()
+	for name, dial := range map[string]func(t *testing.T) redis.UniversalClient{
+		"server":   func(t *testing.T) redis.UniversalClient { return redistest.Standalone(t).Client(t) },
+		"cluster":  func(t *testing.T) redis.UniversalClient { return redistest.NewCluster(t).Client(t) },
+		"sentinel": func(t *testing.T) redis.UniversalClient { return redistest.NewSentinel(t).Client(t) },
+	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const writers = 32
 			client, key := dial(t), redisoverride.WithKey("rl:overrides:"+t.Name())
 			var running sync.WaitGroup

@@ -284,6 +284,7 @@ func TestNewRefuses(t *testing.T) {
 
 // On a Cluster a message reaches those who listen at any node.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t)
 	client := cluster.Client(t)
 	t.Cleanup(func() { client.Del(context.Background(), redisoverride.Key) })
@@ -346,9 +347,7 @@ func TestPermissions(t *testing.T) {
 
 // By Sentinel the overrides are those of the master, and after a failover of the one that was promoted: what was set before holds on, and what is set then is told.
 func TestSentinel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client, replica := sentinel.Client(t), sentinel.Replica.Client(t)
 	s := newShop(t)
