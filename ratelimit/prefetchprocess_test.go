@@ -74,12 +74,13 @@ type caller struct {
 	log string
 }
 
-const callerEnv = "RATELIMIT_TEST_CALLER" // words: address, budget, count, window, file
+// callerEnv has lines: the server's address, the budget, the rule's count and window, and the file to write calls to.
+const callerEnv = "PREFETCH_TEST_CALLER"
 
 func startCaller(t *testing.T, server *redistest.Server, budget time.Duration, rule rules.Rule) *caller {
 	t.Helper()
 	c := &caller{cmd: exec.Command(os.Args[0], "-test.run", "^TestPrefetchingCaller$"), log: filepath.Join(t.TempDir(), "calls")}
-	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d %v %s", callerEnv, server.Addr(), budget, rule.Count, rule.Window, c.log), "GOMAXPROCS=1")
+	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%v\n%d\n%v\n%s", callerEnv, server.Addr(), budget, rule.Count, rule.Window, c.log), "GOMAXPROCS=1")
 	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
@@ -95,8 +96,8 @@ func startCaller(t *testing.T, server *redistest.Server, budget time.Duration, r
 
 // TestPrefetchingCaller is a process of the tests in this file.
 func TestPrefetchingCaller(t *testing.T) {
-	words := strings.Fields(os.Getenv(callerEnv))
-	if len(words) == 0 {
+	words := strings.Split(os.Getenv(callerEnv), "\n")
+	if len(words) == 1 {
 		t.Skip("is run by the tests of prefetching processes")
 	}
 	budget, _ := time.ParseDuration(words[1])

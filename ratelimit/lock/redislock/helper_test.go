@@ -22,8 +22,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/lock/redislock"
 )
 
-// helperEnv makes the test binary a helper: a process that holds what the tests are about. Its value is the helper's name and
-// arguments, with spaces between them.
+// helperEnv makes the test binary a helper: a process that holds what the tests are about. Its value is the helper's name, the
+// server's address and the helper's arguments, a line each.
 const helperEnv = "REDISLOCK_TEST_HELPER"
 
 var helpers = map[string]func(s *redislock.Store, args []string) error{
@@ -34,7 +34,7 @@ var helpers = map[string]func(s *redislock.Store, args []string) error{
 
 // help runs a helper and returns its exit code.
 func help(words string) int {
-	args := strings.Fields(words)
+	args := strings.Split(words, "\n")
 	client := redis.NewClient(&redis.Options{Addr: args[1]})
 	defer client.Close()
 	s, err := redislock.New(client, redislock.WithBudget(10*time.Second))
@@ -58,7 +58,7 @@ type helper struct {
 func startHelper(t testing.TB, args ...string) *helper {
 	t.Helper()
 	h := &helper{cmd: exec.Command(os.Args[0])}
-	h.cmd.Env = append(os.Environ(), helperEnv+"="+strings.Join(args, " "), "GOMAXPROCS=1")
+	h.cmd.Env = append(os.Environ(), helperEnv+"="+strings.Join(args, "\n"), "GOMAXPROCS=1")
 	h.cmd.Stderr = os.Stderr
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
