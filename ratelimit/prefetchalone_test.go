@@ -45,7 +45,6 @@ var drawVolley = rapid.Custom(func(t *rapid.T) volley {
 // TestNothingAheadIsGrantedTwice holds that a process which takes permits ahead lets through what the limit allows, before, while and after its store fails, in whatever way and however
 // often: what it decides alone it decides beside the permits that it has in hand.
 func TestNothingAheadIsGrantedTwice(t *testing.T) {
-	ahead, alone := 0, 0
 	for _, test := range []struct {
 		limit rules.Limit
 		most  func([]passed, rules.Rule) int64 // that is no more than the count
@@ -58,6 +57,7 @@ func TestNothingAheadIsGrantedTwice(t *testing.T) {
 	} {
 		test.limit.Kind, test.limit.Cost, test.limit.Rules, test.limit.Prefetch = rules.User, "n", per(96, time.Second), 100*time.Millisecond
 		t.Run(test.limit.String(), func(t *testing.T) {
+			ahead, alone := 0, 0
 			rapid.Check(t, func(rt *rapid.T) {
 				volleys := rapid.SliceOfN(drawVolley, 1, 40).Draw(rt, "volleys")
 				var err error
@@ -71,10 +71,10 @@ func TestNothingAheadIsGrantedTwice(t *testing.T) {
 					rt.Fatal(err)
 				}
 			})
+			if ahead == 0 || alone == 0 {
+				t.Errorf("%d calls passed with prefetched permits, and %d without the store, want some of both", ahead, alone)
+			}
 		})
-	}
-	if ahead < 1000 || alone < 1000 {
-		t.Errorf("%d calls passed by permits taken ahead, and %d were decided alone, want more, to tell something", ahead, alone)
 	}
 }
 

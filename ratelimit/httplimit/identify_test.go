@@ -15,9 +15,13 @@ import (
 	"github.com/rlgen/rlgen/ratelimit"
 	"github.com/rlgen/rlgen/ratelimit/clientaddr"
 	"github.com/rlgen/rlgen/ratelimit/httplimit"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	suite.Draw(100)
+	goleak.VerifyTestMain(m)
+}
 
 // identified returns the request that Identify hands on.
 func identified(r *http.Request, opts ...httplimit.Option) *http.Request {

@@ -38,13 +38,14 @@ func TestInjectors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		inject func() (*shop.Server, func(), error)
+		seen   int64 // calls that the observer sees
 	}{
-		{"OverClient", func() (*shop.Server, func(), error) { return shop.OverClient(client) }},
+		{"OverClient", func() (*shop.Server, func(), error) { return shop.OverClient(client) }, 0},
 		{"WithOptions", func() (*shop.Server, func(), error) {
 			return shop.WithOptions(client, ratelimitwire.Options{ratelimit.WithObserver(&seen)})
-		}},
-		{"OverStore", func() (*shop.Server, func(), error) { return shop.OverStore(memstore.New()) }},
-		{"Embedded", shop.Embedded},
+		}, 2},
+		{"OverStore", func() (*shop.Server, func(), error) { return shop.OverStore(memstore.New()) }, 0},
+		{"Embedded", shop.Embedded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server, cleanup, err := tt.inject()
@@ -59,10 +60,10 @@ func TestInjectors(t *testing.T) {
 			if err := server.Orders.Create(ctx); !errors.Is(err, ratelimit.ErrExceeded) {
 				t.Errorf("second Create = %v, want ErrExceeded", err)
 			}
+			if n := seen.n.Swap(0); n != tt.seen {
+				t.Errorf("the observer saw %d calls, want %d", n, tt.seen)
+			}
 		})
-	}
-	if n := seen.n.Load(); n != 2 {
-		t.Errorf("the observer of WithOptions saw %d calls, want 2", n)
 	}
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		t.Errorf("Ping = %v, want the client open", err)

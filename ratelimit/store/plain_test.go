@@ -1,13 +1,20 @@
 package store
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
+
+func TestMain(m *testing.M) {
+	suite.Draw(100)
+	os.Exit(m.Run())
+}
 
 // What is plain at a glance is so when looked at closely.
 func TestPlainIsValid(t *testing.T) {
