@@ -144,7 +144,7 @@ func testCounter(t *testing.T, target, processes, death int) {
 	for i := range processes {
 		wg.Go(func() {
 			h := startHelper(t, args...)
-			if i%4 == 0 { // most likely while it waits for the lock
+			if i < processes/4 { // most likely while it waits for the lock
 				at := rand.IntN(target)
 				tick := time.NewTicker(10 * time.Millisecond)
 				defer tick.Stop()
