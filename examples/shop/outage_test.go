@@ -146,7 +146,7 @@ func (a answer) refused() bool {
 // over returns an error until every shop has said that its Redis is gone and is back.
 func (o *outage) over() error {
 	for _, shop := range o.shops {
-		if began, over := shop.outages(); began == 0 || began != over {
+		if began, over := shop.log.outages(); began == 0 || began != over {
 			return fmt.Errorf("the log tells of %d outages, of which %d are over:\n%s", began, over, shop.log)
 		}
 	}
@@ -250,7 +250,7 @@ func (o *outage) share() {
 // began is how many outages the shops tell of.
 func (o *outage) began() (n int) {
 	for _, shop := range o.shops {
-		began, _ := shop.outages()
+		began, _ := shop.log.outages()
 		n += began
 	}
 	return n

@@ -95,9 +95,9 @@ func (p *program) serves() error {
 	return nil
 }
 
-// outages is how many the log says began, and how many of them are over.
-func (p *program) outages() (began, over int) {
-	log := p.log.String()
+// outages returns how many outages of the store began, and how many of them ended.
+func (b *buffer) outages() (began, over int) {
+	log := b.String()
 	return strings.Count(log, "rate limit store cannot decide"), strings.Count(log, "rate limit store decides again")
 }
 

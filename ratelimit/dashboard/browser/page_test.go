@@ -20,6 +20,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // TestDeniedCallAppears checks that denied calls appear on an open page. The dashboard's own tests check that the next
@@ -236,9 +237,14 @@ func TestLimitsOfOthers(t *testing.T) {
 	p.until("and that there are two versions", `document.querySelector('#scope .text').textContent.includes('2 versions of the rules')`)
 }
 
-// A service of one limit that nobody calls has its page, and so has one of 200 with long names, on a telephone too; the filter leaves those that are asked for.
+// TestFewAndManyLimits checks the page of a service with one limit that nobody calls, and with many limits that have long
+// names, on a narrow screen. The filter leaves the limits that match.
 func TestFewAndManyLimits(t *testing.T) {
-	for _, limits := range []int{1, 200} {
+	many := 50
+	if suite.Long() {
+		many = 200
+	}
+	for _, limits := range []int{1, many} {
 		t.Run(fmt.Sprint(limits), func(t *testing.T) {
 			seen := dashboard.NewObserver()
 			limiter, err := ratelimit.New(memstore.New(), ratelimit.WithObserver(seen))
