@@ -139,7 +139,7 @@ func explain(d *Decision, err error) (by deniedBy, attrs []slog.Attr) {
 	case errors.As(err, &cost):
 		by = deniedBy{cost.Type, cost.Method, cost.Limit}
 		return by, []slog.Attr{slog.String("reason", ErrCost.Error())}
-	case errors.As(err, &failed) && failed.limit >= 0 && failed.class == ErrNoIdentity:
+	case errors.As(err, &failed) && failed.limit >= 0 && (failed.class == ErrNoIdentity || failed.class == ErrUnknownPlan):
 		by = deniedBy{d.Policy.Type, d.Policy.Method, d.Policy.Name(failed.limit)}
 		return by, []slog.Attr{slog.String("reason", failed.class.Error())}
 	}

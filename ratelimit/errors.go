@@ -21,7 +21,10 @@ var (
 	ErrUnavailable = errors.New("rate limit store unavailable")
 	// ErrNoIdentity: a limit counts by an id that the call does not carry, and says missing=deny.
 	ErrNoIdentity = errors.New("no identity to limit by")
-	// ErrCost: the call's cost is negative, or more than a limit can ever allow. Waiting does not help. The error is a [*CostError].
+	// ErrUnknownPlan: all limits of a kind are for plans, and the caller is on none of these plans.
+	ErrUnknownPlan = errors.New("unknown plan")
+	// ErrCost: the call's cost is negative, or more than a limit can ever allow. A retry does not help.
+	// The error is a [*CostError].
 	ErrCost = errors.New("cost cannot be met")
 	// ErrMisconfigured: the store refuses to decide until somebody mends it, or the wrapper does not fit its
 	// policy. It is returned whatever onfail says.
@@ -101,7 +104,8 @@ func RetrySeconds(wait time.Duration) int64 {
 	return max(1, s)
 }
 
-// CostError is a call that asks for what a limit never allows, however long it waits. It names the limit, and never the caller.
+// CostError is the error of a call whose cost a limit never allows. A retry does not help. The error
+// names the limit, and never the caller.
 type CostError struct {
 	// Type and Method are what was called: "orders.Orders", "Search".
 	Type, Method string
@@ -119,8 +123,8 @@ func (e *CostError) Error() string {
 // Is reports whether target is [ErrCost].
 func (e *CostError) Is(target error) bool { return target == ErrCost }
 
-// StatusCode is 429, for HTTP stacks that ask errors for their status. There are no headers to it: a Retry-After would promise that waiting helps.
-func (e *CostError) StatusCode() int { return http.StatusTooManyRequests }
+// StatusCode returns 422, for HTTP stacks that ask errors for their status.
+func (e *CostError) StatusCode() int { return http.StatusUnprocessableEntity }
 
 // callError is a call that failed for another reason than an exceeded limit.
 type callError struct {
@@ -155,6 +159,8 @@ func (e *callError) StatusCode() int {
 		return http.StatusServiceUnavailable
 	case ErrNoIdentity:
 		return http.StatusUnauthorized
+	case ErrUnknownPlan:
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }

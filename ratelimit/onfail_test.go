@@ -347,7 +347,7 @@ func TestErrorTexts(t *testing.T) {
 		{"no identity", context.Background(), nil, nil,
 			`shop.Orders Create: no identity to limit by: limit "Create"`, 401, ""},
 		{"cost", alice(), []ratelimit.Input{five}, nil,
-			`shop.Orders Create: cost cannot be met: limit "Create": cost 5, want 0 to 1`, 429, ""},
+			`shop.Orders Create: cost cannot be met: limit "Create": cost 5, want 0 to 1`, 422, ""},
 		{"unavailable", alice(), nil, &store.Error{Class: store.Unavailable, Err: errors.New("dial: refused")},
 			`shop.Orders Create: rate limit store unavailable: limit "Create": unavailable: dial: refused`, 503, ""},
 		{"misconfigured", alice(), nil, &store.Error{Class: store.Misconfigured, Err: errors.New("NOPERM")},

@@ -1,9 +1,9 @@
 package ratelimit
 
 import (
-	"errors"
+	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/rlgen/rlgen/rules"
 )
@@ -55,19 +55,19 @@ func (g *Guard) knowPlan(plan string, in []Input) error {
 		}
 		for _, i := range p.limits {
 			if len(in) == 0 || !in[i].skipped() {
-				return g.fail(i, ErrNoIdentity, p.unknown(plan))
+				return g.fail(i, ErrUnknownPlan, p.unknown(plan))
 			}
 		}
 	}
 	return nil
 }
 
-// unknown is why a plan is refused.
+// unknown returns the reason why a plan is refused.
 func (p *planned) unknown(plan string) error {
 	found := "no plan"
 	if plan != "" {
-		found = "a plan that no limit of this kind is for"
+		found = "plan " + strconv.Quote(plan)
 	}
-	return errors.New("the caller is on " + found + ", want ratelimit.WithPlan with one of " + strings.Join(p.plans, ", ") +
-		"; a limit without plan= applies to everybody, and missing=allow lets the others through")
+	return fmt.Errorf("found %s, want one of %q; write ratelimit.WithPlan with one of them, "+
+		"a limit without plan=, or missing=allow", found, p.plans)
 }

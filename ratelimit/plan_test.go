@@ -64,17 +64,18 @@ func TestPlanFrom(t *testing.T) {
 
 // A caller whose plan no limit is for is not let through unasked.
 func TestUnknownPlan(t *testing.T) {
-	const want = `shop.Orders Create: no identity to limit by: limit "Create/user/free": the caller is on `
-	const how = `, want ratelimit.WithPlan with one of free, pro; a limit without plan= applies to everybody, and missing=allow lets the others through`
+	const want = `shop.Orders Create: unknown plan: limit "Create/user/free": found `
+	const how = `, want one of ["free" "pro"]; ` +
+		`write ratelimit.WithPlan with one of them, a limit without plan=, or missing=allow`
 	for _, test := range []struct {
 		name, plan string
 		lines      []string
 		want       string
 	}{
 		{"none", "", []string{"user 2,1h plan=free", "user 5,1h plan=pro"}, want + "no plan" + how},
-		{"another", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro"}, want + "a plan that no limit of this kind is for" + how},
-		{"known to a shadow alone", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro", "user 5,1h plan=gold mode=shadow"}, want + "a plan that no limit of this kind is for" + how},
-		{"of another kind", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro", "ip 9,1h"}, want + "a plan that no limit of this kind is for" + how},
+		{"another", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro"}, want + `plan "gold"` + how},
+		{"known to a shadow alone", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro", "user 5,1h plan=gold mode=shadow"}, want + `plan "gold"` + how},
+		{"of another kind", "gold", []string{"user 2,1h plan=free", "user 5,1h plan=pro", "ip 9,1h"}, want + `plan "gold"` + how},
 		{"one for everybody", "gold", []string{"user 2,1h plan=free", "user 9,1h"}, ""},
 		{"missing=allow", "gold", []string{"user 2,1h plan=free missing=allow", "user 5,1h plan=pro"}, ""},
 	} {
@@ -84,7 +85,7 @@ func TestUnknownPlan(t *testing.T) {
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("Take = %v, want none", err)
-			case test.want != "" && (!errors.Is(err, ratelimit.ErrNoIdentity) || err.Error() != test.want):
+			case test.want != "" && (!errors.Is(err, ratelimit.ErrUnknownPlan) || err.Error() != test.want):
 				t.Errorf("Take = %v, want %s", err, test.want)
 			}
 		})
@@ -100,8 +101,8 @@ func TestUnknownPlanWhereNoLimitApplies(t *testing.T) {
 		t.Errorf("Take where the limit does not apply = %v, want none", err)
 	}
 	in.When(true)
-	if _, err := guard.Take(alice(), in); !errors.Is(err, ratelimit.ErrNoIdentity) {
-		t.Errorf("Take where it does = %v, want %v", err, ratelimit.ErrNoIdentity)
+	if _, err := guard.Take(alice(), in); !errors.Is(err, ratelimit.ErrUnknownPlan) {
+		t.Errorf("Take where it does = %v, want %v", err, ratelimit.ErrUnknownPlan)
 	}
 }
 
@@ -122,8 +123,8 @@ func TestPlanWhoseLimitIsOverridden(t *testing.T) {
 			t.Errorf("with %s on plan free %d calls passed, want 2", text, got)
 		}
 		for _, plan := range []string{"", "gold", "none"} {
-			if _, err := guard.Take(ratelimit.WithPlan(alice(), plan)); !errors.Is(err, ratelimit.ErrNoIdentity) {
-				t.Errorf("with %s on plan %q: %v, want %v", text, plan, err, ratelimit.ErrNoIdentity)
+			if _, err := guard.Take(ratelimit.WithPlan(alice(), plan)); !errors.Is(err, ratelimit.ErrUnknownPlan) {
+				t.Errorf("with %s on plan %q: %v, want %v", text, plan, err, ratelimit.ErrUnknownPlan)
 			}
 		}
 		if err := l.Override(t.Context(), []rules.Override{{Name: "Create/user/pro", Text: text}, {Name: "Create/user/free", Text: text}}); err != nil {

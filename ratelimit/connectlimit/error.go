@@ -20,9 +20,10 @@ import (
 //
 //	error                        code                details
 //	ratelimit.ErrExceeded        ResourceExhausted   QuotaFailure, RetryInfo; of a ban, until it ends
-//	ratelimit.ErrCost            ResourceExhausted   QuotaFailure: waiting does not help
+//	ratelimit.ErrCost            InvalidArgument     QuotaFailure: a retry does not help
 //	ratelimit.ErrUnavailable     Unavailable
 //	ratelimit.ErrNoIdentity      Unauthenticated
+//	ratelimit.ErrUnknownPlan     PermissionDenied
 //	ratelimit.ErrMisconfigured   Internal
 //
 // For any other error, a context's own among them, and for nil it reports false; and so it does where a [*connect.Error] is in err, in which the
@@ -80,7 +81,7 @@ func answerTo(err error) (answer, bool) {
 	case errors.As(err, &exceeded):
 		return exceededAnswer(exceeded), true
 	case errors.As(err, &cost):
-		return never(violation(cost.Type, cost.Method, cost.Limit, cost.Kind.String(), cost.Most)), true
+		return costAnswer(cost), true
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
@@ -110,6 +111,16 @@ func exceededAnswer(e *ratelimit.ExceededError) answer {
 	}
 }
 
+// costAnswer names the limit that never allows the cost.
+func costAnswer(e *ratelimit.CostError) answer {
+	return answer{
+		code:     connect.CodeInvalidArgument,
+		text:     fmt.Sprintf("the call has cost %d, rate limit %q allows 0 to %d", e.Cost, e.Limit, e.Most),
+		details:  []proto.Message{violation(e.Type, e.Method, e.Limit, e.Kind.String(), e.Most)},
+		pushback: noRetry,
+	}
+}
+
 // never is the answer to a call that no waiting makes pass.
 func never(quota *errdetails.QuotaFailure) answer {
 	return answer{code: connect.CodeResourceExhausted, text: tooMuch, details: []proto.Message{quota}, pushback: noRetry}
@@ -134,6 +145,9 @@ var classes = []struct {
 	{ratelimit.ErrMisconfigured, answer{code: connect.CodeInternal, text: "rate limiting does not work"}},
 	{ratelimit.ErrUnavailable, answer{code: connect.CodeUnavailable, text: "rate limits cannot be checked at the moment"}},
 	{ratelimit.ErrNoIdentity, answer{code: connect.CodeUnauthenticated, text: "the call does not say who is calling"}},
-	{ratelimit.ErrCost, answer{code: connect.CodeResourceExhausted, text: tooMuch, pushback: noRetry}},
+	{ratelimit.ErrUnknownPlan, answer{code: connect.CodePermissionDenied, text: "the caller's plan is unknown"}},
+	{ratelimit.ErrCost, answer{
+		code: connect.CodeInvalidArgument, text: "the rate limit never allows the cost of the call", pushback: noRetry,
+	}},
 	{ratelimit.ErrExceeded, answer{code: connect.CodeResourceExhausted, text: "the rate limit is exceeded"}},
 }

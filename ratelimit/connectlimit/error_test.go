@@ -52,7 +52,10 @@ func TestClientsAreTold(t *testing.T) {
 		},
 		{
 			"cost", ratelimittest.AllowAll(), 3, []connectlimit.Option{asAlice()},
-			said{connect.CodeResourceExhausted, tooMuch, "Create", why, 0, "", "-1"},
+			said{
+				connect.CodeInvalidArgument, `the call has cost 3, rate limit "Create" allows 0 to 2`,
+				"Create", why, 0, "", "-1",
+			},
 		},
 		{
 			"no identity", ratelimittest.AllowAll(), 1, nil,
@@ -167,7 +170,7 @@ func TestErrorFindsWrappedErrors(t *testing.T) {
 			t.Errorf("Error(%v) = %v, %t, want ResourceExhausted, and the *ExceededError in it", err, told, ok)
 		}
 	}
-	for _, class := range []error{ratelimit.ErrExceeded, ratelimit.ErrCost, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity, ratelimit.ErrMisconfigured} {
+	for _, class := range []error{ratelimit.ErrExceeded, ratelimit.ErrCost, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity, ratelimit.ErrUnknownPlan, ratelimit.ErrMisconfigured} {
 		told, ok := connectlimit.Error(fmt.Errorf("for %s: %w: dial redis.internal:6379 rl:user=alice", userID, class))
 		if !ok || !errors.Is(told, class) {
 			t.Errorf("Error of %v = %v, %t, want one that is it", class, told, ok)

@@ -127,7 +127,10 @@ func resultOf(err error) int {
 	case errors.Is(err, ratelimit.ErrExceeded):
 		return denied
 	}
-	for _, class := range []error{ratelimit.ErrMisconfigured, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity, ratelimit.ErrCost} {
+	for _, class := range []error{
+		ratelimit.ErrMisconfigured, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity,
+		ratelimit.ErrUnknownPlan, ratelimit.ErrCost,
+	} {
 		if errors.Is(err, class) {
 			return failed
 		}

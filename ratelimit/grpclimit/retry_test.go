@@ -89,8 +89,8 @@ func TestRetryPolicyHonoursThePushback(t *testing.T) {
 func TestRetryPolicyGivesUpWhereWaitingDoesNotHelp(t *testing.T) {
 	o := newOrders(memory(t), perUser(2, time.Hour, 0))
 	c := dial(t, serve(t, o, asAlice()), retrying(4))
-	if err := c.create(t.Context(), 3); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a call of cost 3 of 2 = %v, want ResourceExhausted", err)
+	if err := c.create(t.Context(), 3); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a call of cost 3 of 2 = %v, want InvalidArgument", err)
 	}
 	if n := len(o.seen()); n != 1 {
 		t.Errorf("the server has seen %d attempts, want 1", n)

@@ -21,9 +21,10 @@ import (
 //
 //	error                        code                details
 //	ratelimit.ErrExceeded        ResourceExhausted   QuotaFailure, RetryInfo; of a ban, until it ends
-//	ratelimit.ErrCost            ResourceExhausted   QuotaFailure: waiting does not help
+//	ratelimit.ErrCost            InvalidArgument     QuotaFailure: a retry does not help
 //	ratelimit.ErrUnavailable     Unavailable
 //	ratelimit.ErrNoIdentity      Unauthenticated
+//	ratelimit.ErrUnknownPlan     PermissionDenied
 //	ratelimit.ErrMisconfigured   Internal
 //
 // For any other error, a context's own among them, and for nil it reports false; and so it does for an error that has a status of
@@ -78,9 +79,11 @@ func exceededAnswer(e *ratelimit.ExceededError) answer {
 	return answer{newStatus(codes.ResourceExhausted, text, quota, retry), pushback(e.RetryAfter)}
 }
 
-// costAnswer names the limit that never allows as much.
+// costAnswer names the limit that never allows the cost.
 func costAnswer(e *ratelimit.CostError) answer {
-	return answer{newStatus(codes.ResourceExhausted, tooMuch, violation(e.Type, e.Method, e.Limit, e.Kind.String(), e.Most)), noRetry}
+	text := fmt.Sprintf("the call has cost %d, rate limit %q allows 0 to %d", e.Cost, e.Limit, e.Most)
+	quota := violation(e.Type, e.Method, e.Limit, e.Kind.String(), e.Most)
+	return answer{newStatus(codes.InvalidArgument, text, quota), noRetry}
 }
 
 // violation says which limit a call of a method has met, whose calls it counts, and how many it allows.
@@ -117,7 +120,8 @@ var classes = []class{
 	{ratelimit.ErrMisconfigured, codes.Internal, "rate limiting does not work", ""},
 	{ratelimit.ErrUnavailable, codes.Unavailable, "rate limits cannot be checked at the moment", ""},
 	{ratelimit.ErrNoIdentity, codes.Unauthenticated, "the call does not say who is calling", ""},
-	{ratelimit.ErrCost, codes.ResourceExhausted, tooMuch, noRetry},
+	{ratelimit.ErrUnknownPlan, codes.PermissionDenied, "the caller's plan is unknown", ""},
+	{ratelimit.ErrCost, codes.InvalidArgument, "the rate limit never allows the cost of the call", noRetry},
 	{ratelimit.ErrExceeded, codes.ResourceExhausted, "the rate limit is exceeded", ""},
 }
 

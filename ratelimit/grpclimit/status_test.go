@@ -91,7 +91,10 @@ func TestClientsAreTold(t *testing.T) {
 		},
 		{
 			"cost", ratelimittest.AllowAll(), 3, []grpclimit.Option{asAlice()},
-			said{codes.ResourceExhausted, tooMuch, "Create", 0, []string{"-1"}},
+			said{
+				codes.InvalidArgument, `the call has cost 3, rate limit "Create" allows 0 to 2`,
+				"Create", 0, []string{"-1"},
+			},
 		},
 		{
 			"no identity", ratelimittest.AllowAll(), 1, nil,
@@ -248,7 +251,8 @@ func TestStatusFindsWrappedErrors(t *testing.T) {
 
 func TestStatusSaysNothingOfTheStore(t *testing.T) {
 	for _, class := range []error{
-		ratelimit.ErrExceeded, ratelimit.ErrCost, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity, ratelimit.ErrMisconfigured,
+		ratelimit.ErrExceeded, ratelimit.ErrCost, ratelimit.ErrUnavailable, ratelimit.ErrNoIdentity,
+		ratelimit.ErrUnknownPlan, ratelimit.ErrMisconfigured,
 	} {
 		st, ok := grpclimit.Status(fmt.Errorf("for %s: %w: dial redis.internal:6379: hunter2 rl:user=alice", userID, class))
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -25,7 +26,8 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// Limit is the name of the limit that denied the call; empty if none did.
+	// Limit is the name of the limit that denied the call or does not allow its cost. It is empty if
+	// there is none.
 	Limit string `json:"limit,omitempty"`
 	// ViolatedPolicies are the rules that denied the call, by the names that the RateLimit fields of the answer have for them
 	// where [Headers] writes those; else it is Limit alone.
@@ -41,9 +43,10 @@ type Problem struct {
 //
 //	error                        status  Retry-After
 //	ratelimit.ErrExceeded        429     seconds, rounded up, 1 or more; of a ban, until it ends
-//	ratelimit.ErrCost            429     none: waiting does not help
+//	ratelimit.ErrCost            422     none: a retry does not help
 //	ratelimit.ErrUnavailable     503
 //	ratelimit.ErrNoIdentity      401
+//	ratelimit.ErrUnknownPlan     403
 //	ratelimit.ErrMisconfigured   500
 //
 // For any other error, a context's own among them, and for nil it writes nothing. The body is a [Problem]; it names the limit and
@@ -83,7 +86,7 @@ func problem(ctx context.Context, err error) (Problem, bool) {
 	}
 	var cost *ratelimit.CostError
 	if errors.As(err, &cost) {
-		return quota(cost.Limit, tooMuch), true
+		return costProblem(cost), true
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.err) {
@@ -112,6 +115,14 @@ func denied(ctx context.Context, err *ratelimit.ExceededError) Problem {
 	return p
 }
 
+// costProblem describes a cost that the limit never allows.
+func costProblem(err *ratelimit.CostError) Problem {
+	detail := fmt.Sprintf("The request has cost %d. The rate limit allows 0 to %d.", err.Cost, err.Most)
+	p := newProblem(http.StatusUnprocessableEntity, detail)
+	p.Limit = err.Limit
+	return p
+}
+
 // quota is the problem that a limit is the reason of.
 func quota(limit, detail string) Problem {
 	p := newProblem(http.StatusTooManyRequests, detail)
@@ -134,7 +145,8 @@ var classes = []struct {
 	{ratelimit.ErrMisconfigured, http.StatusInternalServerError, "Rate limiting does not work."},
 	{ratelimit.ErrUnavailable, http.StatusServiceUnavailable, "Rate limits cannot be checked at the moment."},
 	{ratelimit.ErrNoIdentity, http.StatusUnauthorized, "The request does not say who is calling."},
-	{ratelimit.ErrCost, http.StatusTooManyRequests, tooMuch},
+	{ratelimit.ErrUnknownPlan, http.StatusForbidden, "The caller's plan is unknown."},
+	{ratelimit.ErrCost, http.StatusUnprocessableEntity, "The rate limit never allows the cost of the request."},
 	{ratelimit.ErrExceeded, http.StatusTooManyRequests, tooMany},
 }
 

@@ -103,15 +103,18 @@ func TestWriteError(t *testing.T) {
 		},
 		{
 			"cost", taken(alice(), allow, 0, 3), "",
-			never,
+			costProblem("The request has cost 3. The rate limit allows 0 to 2."),
 		},
 		{
 			"cost below 0", taken(alice(), allow, 0, -1), "",
-			never,
+			costProblem("The request has cost -1. The rate limit allows 0 to 2."),
 		},
 		{
 			"cost, without a limit", ratelimit.ErrCost, "",
-			httplimit.Problem{Title: "Too Many Requests", Status: 429, Detail: tooMuch},
+			httplimit.Problem{
+				Title: "Unprocessable Entity", Status: 422,
+				Detail: "The rate limit never allows the cost of the request.",
+			},
 		},
 		{
 			"banned", banned(t, 90*time.Minute), "5400",
@@ -124,6 +127,10 @@ func TestWriteError(t *testing.T) {
 		{
 			"no identity", taken(context.Background(), allow, 0, 1), "",
 			httplimit.Problem{Title: "Unauthorized", Status: 401, Detail: "The request does not say who is calling."},
+		},
+		{
+			"unknown plan", takenOnPlan(t, "gold"), "",
+			httplimit.Problem{Title: "Forbidden", Status: 403, Detail: "The caller's plan is unknown."},
 		},
 		{
 			"unavailable", taken(alice(), leaky(t, store.Unavailable), rules.FailClosed, 1), "",
@@ -188,6 +195,20 @@ func TestWriteError(t *testing.T) {
 			})
 		}
 	}
+}
+
+func costProblem(detail string) httplimit.Problem {
+	return httplimit.Problem{Title: "Unprocessable Entity", Status: 422, Detail: detail, Limit: "Create"}
+}
+
+// takenOnPlan returns the error of a caller on plan where the only limit is for plan free.
+func takenOnPlan(t *testing.T, plan string) error {
+	t.Helper()
+	limiter, _ := ratelimittest.New()
+	p := createPolicy(0)
+	p.Limits[0].Plan = "free"
+	_, err := limiter.Guard(p).Take(ratelimit.WithPlan(alice(), plan))
+	return err
 }
 
 // banned is the error of the call by which an id comes to be banned.

@@ -182,7 +182,7 @@ func TestHeaders(t *testing.T) {
 		{"a limit that does not apply", []call{{policy("shop.Orders", "Create", rules.Limit{Kind: rules.User, When: "ok", Rules: []rules.Rule{per(3, minute)}}),
 			[]ratelimit.Input{input(func(in *ratelimit.Input) { in.When(false) })}}}, 1, 200, "", ""},
 		{"a cost that can never be met", []call{{policy("shop.Orders", "Create", rules.Limit{Kind: rules.User, Cost: "n", Rules: []rules.Rule{per(3, minute)}}),
-			[]ratelimit.Input{input(func(in *ratelimit.Input) { in.Cost(4) })}}}, 1, 429, "", ""},
+			[]ratelimit.Input{input(func(in *ratelimit.Input) { in.Cost(4) })}}}, 1, 422, "", ""},
 		{"no identity", one(rules.Limit{Kind: rules.Key, By: "id", Rules: []rules.Rule{per(3, minute)}}), 1, 401, "", ""},
 		{"no method", nil, 1, 200, "", ""},
 	} {

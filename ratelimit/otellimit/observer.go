@@ -185,6 +185,7 @@ var failures = []struct {
 	{ratelimit.ErrMisconfigured, "misconfigured"},
 	{ratelimit.ErrUnavailable, "unavailable"},
 	{ratelimit.ErrNoIdentity, "no_identity"},
+	{ratelimit.ErrUnknownPlan, "unknown_plan"},
 	{ratelimit.ErrCost, "cost"},
 }
 
