@@ -30,43 +30,35 @@ func attempt(ip, user string) context.Context {
 	return ratelimit.WithUser(ratelimit.WithIP(context.Background(), netip.MustParseAddr(ip)), user)
 }
 
-// Failed logins ban, and logins that succeed do not, however many run at once: what those hold while they run is given back, and with it go the denials for want of it.
-func TestBanOfFailures(t *testing.T) {
-	failing := errors.New("wrong password")
+// Denials ban, whatever the calls in flight return. A success gives its permit back, and no denial.
+func TestBanOfDenials(t *testing.T) {
 	policy := login
 	policy.Limits = []rules.Limit{login.Limits[0]}
 	policy.Limits[0].Charge = rules.ChargeError
-	for _, test := range []struct {
-		name  string
-		err   error // of the calls in flight
-		wants bool  // a ban once they have ended
-	}{{"that succeed", nil, false}, {"that fail", failing, true}} {
-		t.Run(test.name, func(t *testing.T) {
-			guard := limiter(t, memstore.New(memstore.WithClock(newClock().Now))).Guard(&policy)
-			ctx := attempt("192.0.2.1", "alice")
-			var inFlight []ratelimit.Permit
-			for range 5 {
-				permit, err := guard.Take(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				inFlight = append(inFlight, permit)
-			}
-			var exceeded *ratelimit.ExceededError
-			for n := range 3 {
-				if _, err := guard.Take(ctx); !errors.As(err, &exceeded) || exceeded.Banned != (n == 2) {
-					t.Fatalf("call %d beside five in flight: %v, want it denied, and the third banned", n+1, err)
-				}
-			}
-			for _, permit := range inFlight {
-				permit.Done(&test.err)
-			}
-			_, err := guard.Take(ctx)
-			if banned := errors.As(err, &exceeded) && exceeded.Banned; banned != test.wants || !test.wants && err != nil {
-				t.Errorf("once they have ended: %v, want a ban: %v", err, test.wants)
-			}
-		})
+	guard := limiter(t, memstore.New(memstore.WithClock(newClock().Now))).Guard(&policy)
+	ctx := attempt("192.0.2.1", "alice")
+	var inFlight []ratelimit.Permit
+	for range 5 {
+		permit, err := guard.Take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inFlight = append(inFlight, permit)
 	}
+	wantDenial := func(banned bool) {
+		t.Helper()
+		var exceeded *ratelimit.ExceededError
+		if _, err := guard.Take(ctx); !errors.As(err, &exceeded) || exceeded.Banned != banned {
+			t.Fatalf("Take = %v, want it denied, by a ban: %v", err, banned)
+		}
+	}
+	wantDenial(false)
+	wantDenial(false)
+	wantDenial(true)
+	for _, permit := range inFlight {
+		permit.Done(new(error))
+	}
+	wantDenial(true)
 }
 
 // What this process has counted by itself is forgotten with the rest, though the store cannot be asked.

@@ -72,7 +72,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	c.find(now)
 	c.ask(now, out)
 	if rare {
-		c.bar(now, false, out)
+		c.bar(now, out)
 	}
 	out.Receipt.Requests, out.Receipt.ID, out.Receipt.Charges = nil, 0, out.Receipt.Charges[:0]
 	out.Receipt.Partial, out.Receipt.First, out.Receipt.From = false, 0, nil
@@ -84,7 +84,7 @@ func (c call) decide(now int64, detail bool, most int, out *store.Outcome) {
 	}
 	if detail {
 		c.describe(now, out.Rules)
-		c.bar(now, true, out)
+		c.bar(now, out)
 	}
 	if out.Allowed {
 		c.tend(now)
@@ -231,9 +231,9 @@ func (p *place) charge(now int64, id uint64) int64 {
 	return note
 }
 
-// dated says whether a receipt has to say when the request was charged: by steps that do not tell admissions apart, and where denials since then are none once
-// it is given back.
-func (p *place) dated() bool { return !p.steps.remembers || p.req.Ban > 0 }
+// dated reports whether a receipt has to record when the request was charged: the algorithm does not
+// tell admissions apart.
+func (p *place) dated() bool { return !p.steps.remembers }
 
 // forgets says whether a receipt has to say when a request was charged.
 func (c call) forgets() bool {
@@ -283,7 +283,7 @@ func (c call) giveBack(now int64, receipt store.Receipt) {
 			a.at, a.note = receipt.Charges[i].At, receipt.Charges[i].Note
 		}
 		if req.Cost > 0 {
-			p.giveBack(now, a)
+			p.discharge(now, a)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func (c call) peek(now int64, out *store.Outcome) {
 	c.ask(now, out)
 	undelay(out.Rules)
 	c.describe(now, out.Rules)
-	c.bar(now, true, out)
+	c.bar(now, out)
 	out.Receipt = store.Receipt{}
 }
 

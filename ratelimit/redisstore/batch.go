@@ -139,7 +139,6 @@ func (b batch) runArgv(args []any, numbers []int) []any {
 		numbers = numbers[1:]
 		if d.hasDoor(j) {
 			args = append(args, numbers[0], d.cost(j))
-			args = d.noteArgv(args, j)
 			numbers = numbers[1:]
 		}
 	}
@@ -226,13 +225,13 @@ func (l limit) join(i int, limits []limit, numbers []int) ([]limit, []int) {
 	return limits, append(numbers, at+1)
 }
 
-// limit is that of request i. Of a sliding log what is given back is said by the numbers of the first permit and of the one behind the last. What a sliding log gets back needs its rules only to be described, and for its door.
+// limit is that of request i. Of a sliding log what is given back is said by the numbers of the first permit and of the one behind the last. What a sliding log gets back needs its rules only to be described.
 func (d *decision) limit(i int) limit {
 	req := &d.requests[i]
 	l := limit{place: place(req), option: option(req), ahead: req.Ahead.Microseconds(), rules: req.Rules}
 	if d.op == giveBack && remembers(req) {
 		l.option = d.first
-		if !d.detail && !d.hasDoor(i) {
+		if !d.detail {
 			l.rules = nil
 		}
 	}

@@ -12,9 +12,7 @@
 --   close(limit, time)          of a door
 --   make_others()               makes the functions that few calls need
 --     revert(limit, base)       takes back what charge and settle have done in this decision
---     discharge(limit, base, at)  not of a door
---     forgive(limit, before, at)  of a door: the limit before it in the decision has been given back what it charged at at, 0 if that is not known, by which each of
---                               its rules has gained that many units. A part of one is one, where a rule gains no more
+--     discharge(limit, base, at)  gives back what a take charged at that time; not of a door
 --     grant(limit)              takes back the units of the cost that were charged last, as far as there are so many; not of a
 --                               queue, nor of a door
 --     describe(limit)           sets the remaining and reset of every rule, as the key now stands
@@ -160,35 +158,10 @@ local function take(limits, size)
   return DONE
 end
 
--- regain gives back what a limit before a door was charged, and finds what its rules gain by that.
-local function regain(limit)
-  limit.algorithm.probe(limit)
-  others(limit).describe(limit)
-  for i = 1, #limit.rules do
-    local rule = limit.rules[i]
-    rule.gained, rule.had = -rule.remaining, rule.reset
-  end
-  others(limit).discharge(limit, decision.base, decision.at)
-  others(limit).describe(limit)
-  for i = 1, #limit.rules do
-    local rule = limit.rules[i]
-    rule.gained = rule.gained + rule.remaining
-    if rule.gained == 0 and rule.reset < rule.had then
-      rule.gained = 1
-    end
-  end
-end
-
 local function give_back()
   for i = 1, decision.size do
-    local limit, before = decision.limits[i], decision.limits[i - 1]
-    if limit.algorithm.close then
-      others(limit).forgive(limit, before, decision.at + 0)
-    elseif i < decision.size and decision.limits[i + 1].algorithm.close then
-      regain(limit)
-    else
-      others(limit).discharge(limit, decision.base, decision.at)
-    end
+    local limit = decision.limits[i]
+    others(limit).discharge(limit, decision.base, decision.at)
   end
 end
 

@@ -9,8 +9,10 @@ import (
 	"github.com/rlgen/rlgen/rules"
 )
 
-// hasDoor says whether the script is told of the ban of request i: not where a charge is granted back.
-func (d *decision) hasDoor(i int) bool { return d.requests[i].Ban > 0 && d.op != grant }
+// hasDoor reports whether the script needs the ban of request i. Returned permits do not change bans.
+func (d *decision) hasDoor(i int) bool {
+	return d.requests[i].Ban > 0 && d.op != grant && d.op != giveBack
+}
 
 // door is the limit that bans request i.
 func (d *decision) door(i int) limit {
@@ -31,7 +33,7 @@ func (d *decision) shutAll(i int, answers []store.RuleOutcome, door store.RuleOu
 		return
 	}
 	for j := range answers {
-		answers[j].Close(left, d.cost(i))
+		answers[j].Close(left)
 	}
 }
 

@@ -73,8 +73,8 @@ func TestDoorExpires(t *testing.T) {
 
 	peek := req
 	peek.Cost = 0
-	if out := take(t, s, peek); !out.Allowed || out.Rules[0].RetryAfter != 0 {
-		t.Errorf("a look at a banned id = %+v, want it allowed, with nothing to wait for", out)
+	if out := take(t, s, peek); out.Allowed || out.Rules[0].Banned != ban {
+		t.Errorf("a call of cost 0 of a banned id = %+v, want it denied by the ban", out)
 	}
 	if err := s.Ban(ctx, []store.Request{req}, 0); err != nil {
 		t.Fatal(err)

@@ -186,33 +186,11 @@ func (h *history) admittedInBan(req *store.Request, limit int, acts []act, banne
 			}
 			during := span{b.start, c.end}
 			over := b.end >= c.start || b.start+b.bannedBy(limit)-skew <= c.end || len(h.lossesIn(during)) > 0
-			if over || slices.ContainsFunc(acts, func(a act) bool { return a.done().meets(during) }) || h.mayHaveEnded(req, limit, b, c.end) {
+			if over || slices.ContainsFunc(acts, func(a act) bool { return a.done().meets(during) }) {
 				continue
 			}
 			return []string{fmt.Sprintf("bans: %s admitted at %v to %v, want none: at %v it was banned for %v", req.Key, c.start, c.end, b.start, b.bannedBy(limit))}
 		}
 	}
 	return nil
-}
-
-// mayHaveEnded says whether the ban that a call was told of may have ended by a time because one of the denials that brought it was excused by a permit which was charged before
-// the last of them, and has been given back since. A ban that somebody asked for does not end so.
-func (h *history) mayHaveEnded(req *store.Request, limit int, told *call, by time.Duration) bool {
-	left := told.bannedBy(limit) - req.Ban
-	began := span{told.start + left - skew, told.end + left + skew}
-	byDenial, excused := false, false
-	for i := range h.calls {
-		c := &h.calls[i]
-		if when, may := c.mayCount(limit, req.Ban); may && when.meets(began) {
-			byDenial = true
-		}
-		back := h.returns(c)
-		if c.backFailed {
-			back.end += phantom
-		}
-		if back.end > 0 && c.start <= began.end && back.meets(span{began.begin, by}) {
-			excused = excused || c.asks(limit) > 0
-		}
-	}
-	return byDenial && excused
 }

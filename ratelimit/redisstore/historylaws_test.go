@@ -110,42 +110,6 @@ func TestHistoryLawsOfActs(t *testing.T) {
 	}
 }
 
-// TestHistoryLawsOfForgivenBans holds that the checker of histories knows what permits that are given back excuse. The limit is 4 in 100 ms, and bans for 500 ms after 3 denials.
-func TestHistoryLawsOfForgivenBans(t *testing.T) {
-	denials := []call{at(30, denied), at(31, denied), bannedAt(32, 532), at(150, allowed)}
-	full := func(back ...int) (calls []call) { // when the first of four are given back
-		for i := range 4 {
-			calls = append(calls, at(i, allowed))
-			if i < len(back) {
-				calls[i] = calls[i].returned(back[i])
-			}
-		}
-		return append(calls, denials...)
-	}
-	lost := full(50)
-	lost[0].backFailed = true
-	before := append([]call{at(0, allowed).returned(5), at(8, allowed)}, full(200)[1:]...)
-	for _, test := range []struct {
-		name   string
-		calls  []call
-		acts   []act
-		breaks string
-	}{
-		{"a permit", full(50), nil, ""},
-		{"a permit that may have come back", lost, nil, ""},
-		{"no permit", full(), nil, "bans"},
-		{"no permit in time", full(200), nil, "bans"},
-		{"a permit that was back before the denials", before, nil, "bans"},
-		{"a ban that somebody asked for", append(full(50)[:4:4], bannedAt(60, 400), at(150, allowed)), []act{banAt(30, 370)}, "bans"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			req := store.NewRequest(directiveOf(t, "4,100ms ban=500ms after=3"), "rl:global:a", 1)
-			h := history{limits: []store.Request{req}, calls: test.calls, acts: test.acts}
-			wantLaw(t, &h, test.breaks)
-		})
-	}
-}
-
 // TestHistoryLawsApart holds that the checker of histories knows of reservations that are given back: where what they reserved was lost before, others lose it.
 func TestHistoryLawsApart(t *testing.T) {
 	straddling := call{ // is denied by another limit than the one that it has reserved

@@ -151,8 +151,8 @@ func remembers(req *store.Request) bool { return algorithms[place(req)].remember
 // noted says whether the script notes how it has charged the request, which it is told again to give that back.
 func noted(req *store.Request) bool { return algorithms[place(req)].notes }
 
-// dates says whether the script has to be told when the request was charged, to give back that and nothing else, or to forget the denials since.
-func dates(req *store.Request) bool { return algorithms[place(req)].dates || req.Ban > 0 }
+// dates reports whether the script needs the time of the charge to give it back.
+func dates(req *store.Request) bool { return algorithms[place(req)].dates }
 
 // script is a Lua script, and the first words of the commands that run it: the one by the name under which Redis
 // caches it, the other with its text.

@@ -29,8 +29,7 @@ type Store interface {
 
 	// GiveBack returns what an allowed Take charged, as if the call had never been made; of permits that were taken ahead, a bucket keeps what it
 	// would have gained until the time as of which they were charged. Giving back twice, or
-	// after the permits have left their windows, does nothing. Else, of a request with a Ban, each permit excuses one denial since the charge,
-	// the first, of those by rules that have more remaining for it, or are reset earlier: these count towards the ban no longer, and it ends once too few are left for it. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
+	// after the permits have left their windows, does nothing. It changes no ban. It goes ahead even where ctx, which is mostly the context of a call that has ended, is done.
 	GiveBack(ctx context.Context, receipt Receipt) error
 
 	// Reset forgets what the keys of requests have counted, and the bans of those with a Ban, as if no call had ever been made of them: they are absent afterwards. It may be
@@ -188,17 +187,15 @@ type RuleOutcome struct {
 	ResetAfter time.Duration
 	// Delay is how long the call has to wait, where a queue has allowed it, before it goes on; else zero.
 	Delay time.Duration
-	// Banned is for how much longer the request's key is banned; zero if it is not. RetryAfter is then no shorter, and with detail nothing remains. A
-	// request of cost 0 is told with detail only.
+	// Banned is the time until the ban of the request's key ends; zero if it is not banned. A banned key
+	// is denied at any cost, 0 included. RetryAfter is no shorter then, and nothing remains.
 	Banned time.Duration
 }
 
-// Close makes r that of a key that is banned for d, of which a call asks for cost.
-func (r *RuleOutcome) Close(d time.Duration, cost int64) {
-	r.Banned, r.Remaining, r.ResetAfter = d, 0, max(r.ResetAfter, d)
-	if cost > 0 {
-		r.RetryAfter = max(r.RetryAfter, d)
-	}
+// Close changes r to the outcome of a key that is banned for d.
+func (r *RuleOutcome) Close(d time.Duration) {
+	r.Banned, r.Remaining = d, 0
+	r.RetryAfter, r.ResetAfter = max(r.RetryAfter, d), max(r.ResetAfter, d)
 }
 
 // Never is the RetryAfter of a cost that no waiting makes pass.
