@@ -26,110 +26,57 @@ func working() *brokenStore { return brokenBy(nil) }
 
 var errDown = &store.Error{Class: store.Unavailable, Err: errors.New("it is down")}
 
-// An id that has used up its limit at the store has nothing left when the store fails, until its permits would be back.
-func TestAloneKnowsWhatItLetThrough(t *testing.T) {
-	for _, algorithm := range []rules.Algorithm{rules.SlidingLog, rules.SlidingWindow, rules.TokenBucket, rules.GCRA} {
+// An instance that decides alone starts with its whole share, whatever the store has counted. Its own
+// count persists when the store fails again within the window.
+func TestAloneHasItsOwnCount(t *testing.T) {
+	for _, algorithm := range []rules.Algorithm{
+		rules.SlidingLog, rules.CompactLog, rules.SlidingWindow, rules.TokenBucket, rules.GCRA,
+	} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := working()
-				guard := limiter(t, s, silent).Guard(create(
-					rules.Limit{Kind: rules.User, Rules: per(10, time.Hour), Algorithm: algorithm}))
-				for range 10 {
-					if _, err := guard.Take(alice()); err != nil {
-						t.Fatal(err)
+				limit := rules.Limit{Kind: rules.User, Rules: per(10, time.Hour), Algorithm: algorithm}
+				guard := limiter(t, s, silent, ratelimit.WithInstances(2)).Guard(create(limit))
+				want := func(when string, n int) {
+					t.Helper()
+					if got := passes(t, guard, alice()); got != n {
+						t.Errorf("%s: %d calls passed, want %d", when, got, n)
 					}
 				}
+				want("store works", 10)
 				s.fail(errDown)
-				d, _, err := guard.Decide(alice())
-				if err != nil || d.Allowed {
-					t.Fatalf("Decide after the limit is used up = allowed %t, %v, want denied", d.Allowed, err)
-				}
-				l := d.Limits[0]
-				if !l.Seeded || l.Instances != 1 || l.Source != ratelimit.SourceLocal || d.RetryAfter != time.Hour || l.Rules[0].Remaining != 0 {
-					t.Errorf("Decide = %+v, retry after %v, want seeded, of 1 instance, by itself, nothing left, and an hour to wait", l, d.RetryAfter)
-				}
-				time.Sleep(time.Hour) // the bubble's clock
-				if d, _, err = guard.Decide(alice()); err != nil || !d.Allowed || d.Limits[0].Seeded {
-					t.Errorf("Decide an hour later = %+v, %v, want allowed, and nothing known", d, err)
-				}
+				want("store is down", 5)
+				s.fail(nil)
+				want("store is back", 0)
+				s.fail(errDown)
+				want("store is down again", 0)
+				time.Sleep(2 * time.Hour) // of the bubble's clock
+				want("store is down after the window", 5)
 			})
 		})
 	}
 }
 
-// What the store has denied is denied until the store would let it pass, whoever has used the permits.
-func TestAloneKnowsWhatTheStoreDenied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := working()
-		policy := create(rules.Limit{Kind: rules.User, Rules: per(10, time.Minute)})
-		other, guard := limiter(t, s, silent).Guard(policy), limiter(t, s, silent).Guard(policy)
-		for range 10 {
-			if _, err := other.Take(alice()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(20 * time.Second)
-		if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrExceeded) {
-			t.Fatalf("Take = %v, want ErrExceeded", err)
-		}
-		s.fail(errDown)
-		time.Sleep(10 * time.Second)
-		d, _, err := guard.Decide(alice())
-		if err != nil || d.Allowed || d.RetryAfter != 30*time.Second || !d.Limits[0].Seeded {
-			t.Errorf("Decide = %+v, %v, want denied for 30s more", d, err)
-		}
-		if d, _, _ := guard.Decide(ratelimit.WithUser(context.Background(), "bob")); !d.Allowed || d.Limits[0].Seeded {
-			t.Errorf("Decide of another id = %+v, want allowed, and nothing known", d)
-		}
-		time.Sleep(30 * time.Second)
-		if _, err := guard.Take(alice()); err != nil {
-			t.Errorf("Take once the store would let it pass = %v, want nil", err)
-		}
-	})
-}
-
-// A call that what is known denies is charged to none of its limits.
-func TestAloneDeniedIsNotCharged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := working()
-		guard := limiter(t, s, silent).Guard(create(
-			rules.Limit{Kind: rules.User, Rules: per(1, time.Hour)},
-			rules.Limit{Kind: rules.Global, Rules: per(5, time.Hour)}))
-		if _, err := guard.Take(alice()); err != nil {
-			t.Fatal(err)
-		}
-		s.fail(errDown)
-		for range 10 {
-			if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrExceeded) {
-				t.Fatalf("Take = %v, want ErrExceeded", err)
-			}
-		}
-		d, _, err := guard.Decide(ratelimit.WithUser(context.Background(), "bob"))
-		if err != nil || !d.Allowed || d.Limits[1].Rules[0].Remaining != 3 {
-			t.Errorf("Decide = %+v, %v, want 3 of 5 left for all: of one call at the store and one here", d, err)
-		}
-	})
-}
-
-// What is given back at the store does not count when this process decides alone.
-func TestAloneForgetsWhatIsGivenBack(t *testing.T) {
-	s := working()
+// A permit that an instance granted alone is given back to its own count.
+func TestAloneTakesPermitsBack(t *testing.T) {
+	s := brokenBy(errDown)
 	guard := limiter(t, s, silent).Guard(create(rules.Limit{Kind: rules.User, Rules: per(1, time.Hour)}))
 	permit, err := guard.Take(alice())
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.fail(nil)
 	if err := permit.GiveBack(alice()); err != nil {
 		t.Fatal(err)
 	}
 	s.fail(errDown)
 	if _, err := guard.Take(alice()); err != nil {
-		t.Errorf("Take = %v, want nil", err)
+		t.Errorf("Take after the permit is back = %v, want nil", err)
 	}
 }
 
-// Two processes share a store that fails and is back at random. In any window, the store lets no more through than the limit; each process
-// alone no more than its share, however often the store flaps, and nothing where it has let through its share at the store already.
+// Two processes share a store that fails and comes back at random. In any window, the store allows at
+// most the limit, and each process alone at most its share, however often the store flaps.
 func TestFlappingGrantsNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := flapping{
@@ -203,13 +150,9 @@ func (f flapping) run(t *testing.T) string {
 		source := d.Limits[0].Source
 		admissions = append(admissions, admission{time.Now(), source, step.by})
 		shared := within(func(a admission) bool { return a.source == ratelimit.SourceStore })
-		own := within(func(a admission) bool { return a.by == step.by })
 		alone := within(func(a admission) bool { return a.by == step.by && a.source == ratelimit.SourceLocal })
-		switch {
-		case shared > f.limit || alone > share:
+		if shared > f.limit || alone > share {
 			return fmt.Sprintf("%d through the store and %d alone in a window, want at most %d and %d", shared, alone, f.limit, share)
-		case source == ratelimit.SourceLocal && own > share:
-			return fmt.Sprintf("let through alone as one of %d of this process in a window, want at most its share of %d", own, share)
 		}
 	}
 	return ""

@@ -91,10 +91,7 @@ func (g *Guard) amend(ctx context.Context, requests []store.Request, do func(sto
 	if err := store.Ended(ctx); err != nil {
 		return g.ended(err)
 	}
-	if owed := g.limiter.owed; owed != nil && !owed.Empty() {
-		owed.Finish(ctx, requests)
-	}
-	return g.amended(ctx, errors.Join(do(g.limiter.local), do(g.limiter.remembering)))
+	return g.amended(ctx, errors.Join(do(g.limiter.local), do(g.limiter.asked)))
 }
 
 // amended is the error of what stores have done on the side of calls.

@@ -11,7 +11,7 @@ import (
 // answered takes what the store has said to the decision, and the receipt out of it. Nobody reads what a call's rules have said unless they asked for
 // detail or are to wait: a call that is denied has its error at once then.
 func (g *Guard) answered(c *call, detail bool, d *Decision, permit *Permit, out *store.Outcome) (err error) {
-	from := g.limiter.remembering
+	from := g.limiter.asked
 	switch {
 	case detail || g.waits:
 		err = g.answer(d, c, from, *out, permit)
@@ -22,9 +22,11 @@ func (g *Guard) answered(c *call, detail bool, d *Decision, permit *Permit, out 
 	default:
 		err = g.deny(c, out)
 	}
-	if decided(err) && !out.Cached && out.Ahead != allAhead(c) {
-		g.limiter.decided()
-		g.remember(c, out)
+	if decided(err) && !out.Cached {
+		g.attend(c)
+		if out.Ahead != allAhead(c) {
+			g.limiter.health.decided(g.limiter.log)
+		}
 	}
 	out.Receipt = store.Receipt{}
 	return err

@@ -56,8 +56,6 @@ type LimitDecision struct {
 	// Instances is by how many the limit was divided where Source is [SourceLocal], and else zero. Where they are more than a rule's
 	// count, each of them lets one permit through, so that all of them together let through as many as they are.
 	Instances int
-	// Seeded says that a [SourceLocal] decision counts what this process knew of the key from the store, as the package says.
-	Seeded bool
 	// Allowed says whether this limit had room.
 	Allowed bool
 	// Banned is for how much longer the id is banned, as the limit's Ban says; zero if it is not.

@@ -71,17 +71,8 @@
 // has counted), rounded down, at least 1. All shares together are no more than the count, or, where that is smaller, than the number of
 // instances. A call that costs more than the share takes all of it.
 //
-// Of the share it takes what it knows to be used: what this process itself has let through by the store in the window, where permits of one
-// seventh of it count together with the last of them; and what the store has denied stays denied until the store would have let it pass. It
-// knows so much of 16,384 keys, and of three rules of each. It does not know what other processes have let through, unless the store has denied a
-// call because of it, and nothing of queues. All of what was taken ahead counts until it ends, and from then on what was used of it. [LimitDecision] says what a decision was made of.
-//
-// When the store is back, it is told: before it decides the next call under a key, it is charged what this process has let through of it alone, as far as that still counts, and
-// whether it has room or not; a call waits for that half of what it may last, and is decided alone once more where that is not enough. What no call asks for is told within seconds. Of a
-// telling whose answer is lost the store hears again: it may count more than was let through then.
-//
-// So one process lets the count through in any window, before, meanwhile and afterwards, and n of them no more than the count and n-1 shares, however often
-// the store fails and is back, where the count is no less than n and no call costs more than a share. It is the count itself for an id whose calls are spread evenly over the
-// instances. A bucket fills in the store and in the processes at once while they are apart: it lets through as much more as it gains in that time. The processes tell of 65,536 keys each, and
-// nothing of queues; calls that were under way when the store fell silent, or could not wait for it, are not foreseen.
+// An instance counts what it allows alone, and keeps that count when the store is back. So in any window the
+// store allows at most the count L, and each of n instances at most its share: L + n·max(1, ⌊L/n⌋) in all,
+// however often the store fails. A bucket gains permits in the store and in each instance while they are
+// apart. A limit that must never allow more than L says onfail=closed.
 package ratelimit

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,14 +48,6 @@ func (l *Limiter) fleet(prefix string) *fleet {
 		l.fleets[prefix] = f
 	}
 	return f
-}
-
-// fleetOf returns the one whose count a key's is a part of, nil where nobody counts it.
-func (l *Limiter) fleetOf(key string) *fleet {
-	prefix, _, _ := strings.Cut(key, ":")
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fleets[prefix]
 }
 
 // attend attends beside a call that the store has decided at now, where it is time for it. The goroutine that it starts then ends

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rlgen/rlgen/ratelimit/internal/owed"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/rules"
 )
@@ -167,9 +166,6 @@ func (g *Guard) rate(ctx context.Context, c *call, detail bool, d *Decision, per
 func (g *Guard) once(ctx context.Context, c *call, detail bool, d *Decision, permit *Permit) error {
 	out := outcomes.Get().(*store.Outcome)
 	defer outcomes.Put(out)
-	if l := g.limiter; l.owed != nil && !l.owed.Empty() {
-		return g.onceTold(ctx, c, detail, d, permit, out)
-	}
 	err := g.limiter.asked.Take(ctx, c.requests, detail, out)
 	if err == nil {
 		c.unread = true
@@ -178,7 +174,7 @@ func (g *Guard) once(ctx context.Context, c *call, detail bool, d *Decision, per
 	if err := store.Ended(ctx); err != nil {
 		return g.ended(err)
 	}
-	return g.withoutStore(ctx, c, err, owed.Always, detail, d, permit)
+	return g.withoutStore(ctx, c, err, detail, d, permit)
 }
 
 // outcomes are those that nobody reads any more.

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/rlgen/rlgen/ratelimit/internal/denycache"
-	"github.com/rlgen/rlgen/ratelimit/internal/owed"
 	"github.com/rlgen/rlgen/ratelimit/internal/prefetch"
-	"github.com/rlgen/rlgen/ratelimit/internal/recall"
 	"github.com/rlgen/rlgen/ratelimit/lock"
 	"github.com/rlgen/rlgen/ratelimit/memstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -23,37 +21,33 @@ import (
 
 // Limiter decides the calls of a program's limited methods. One Limiter serves all of them; it is safe for concurrent
 // use and does not close its store. It starts no goroutine but beside a call now and then, to count the instances ([WithInstances]) or to take
-// permits ahead ([rules.Limit.Prefetch]), each of which ends within a second, and, after the store could not decide, to tell it of what was let through without it: each second, until
-// that is done or [Limiter.Close]. The zero Limiter is not valid.
+// permits ahead ([rules.Limit.Prefetch]), each of which ends within a second. The zero Limiter is not valid.
 type Limiter struct {
-	store       store.Store
-	asked       store.Store     // the same, behind what is remembered of its denials and was taken of it ahead
-	ahead       *prefetch.Store // that; nil where the store is in this process, or may be
-	asksAlways  bool
-	remembering store.Store   // the same, whose answers are remembered in recall
-	recall      *recall.Table // nil where the store is in this process
-	owed        *owed.Ledger  // to the store, by what was let through without it; nil where that is in this process, or the local store one of the program's own
-	began       time.Time
-	local       store.Store
-	localGiven  bool
-	locks       lock.Store // nil where none is given
-	locksGiven  bool
-	localLocks  lock.Store
-	observers   []Observer
-	log         *slog.Logger
-	instances   int
-	counted     bool    // by the store, so that instances is what holds until it has
-	hasher      *hasher // of ids; nil for ids in the clear
-	ipv6        int     // how many bits of an IPv6 address count
-	colocated   bool
-	mode        rules.Mode // rules.Shadow makes shadows of all limits
-	computes    RulesFunc  // nil where none is given
-	overrides   atomic.Pointer[overriding]
-	health      health
-	lockHealth  health
-	maxWaiters  int64
-	waiters     atomic.Int64
-	lines       lines
+	store      store.Store
+	asked      store.Store     // the same, behind what is remembered of its denials and was taken of it ahead
+	ahead      *prefetch.Store // that; nil where the store is in this process, or may be
+	asksAlways bool
+	began      time.Time
+	local      store.Store
+	localGiven bool
+	locks      lock.Store // nil where none is given
+	locksGiven bool
+	localLocks lock.Store
+	observers  []Observer
+	log        *slog.Logger
+	instances  int
+	counted    bool    // by the store, so that instances is what holds until it has
+	hasher     *hasher // of ids; nil for ids in the clear
+	ipv6       int     // how many bits of an IPv6 address count
+	colocated  bool
+	mode       rules.Mode // rules.Shadow makes shadows of all limits
+	computes   RulesFunc  // nil where none is given
+	overrides  atomic.Pointer[overriding]
+	health     health
+	lockHealth health
+	maxWaiters int64
+	waiters    atomic.Int64
+	lines      lines
 
 	mu     sync.Mutex
 	fleets map[string]*fleet          // by prefix
@@ -113,16 +107,8 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 	}
 	l.asked = l.cached(s)
 	if _, ok := s.(store.Remote); ok {
-		l.ahead = prefetch.New(l.asked, foresight{l})
+		l.ahead = prefetch.New(l.asked)
 		l.asked = l.ahead
-	}
-	l.remembering = l.asked
-	if _, ok := s.(*memstore.Store); !ok {
-		l.recall = recall.New()
-		l.remembering = &remembering{l.asked, l}
-		if local, ok := l.local.(*memstore.Store); ok {
-			l.owed = owed.NewLedger(s, local, l.recall, l.now)
-		}
 	}
 	return l, nil
 }
@@ -135,13 +121,9 @@ func (l *Limiter) cached(s store.Store) store.Store {
 	return denycache.New(s, nil)
 }
 
-// Close gives back what was taken ahead of limits with a Prefetch and is not used, so that other processes have it at once, and tells the store of what was let through while it could
-// not decide, where it can be told at once. It returns when that is done or ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and
+// Close gives back what was taken ahead of limits with a Prefetch and is not used, so that other processes have it at once. It returns when that is done or ctx is. Call it before the store's client is closed; ratelimitfx does. The limiter goes on deciding, and
 // takes nothing ahead any more. A program that is killed loses what it had: it leaves the windows by itself.
 func (l *Limiter) Close(ctx context.Context) error {
-	if l.owed != nil {
-		l.owed.Close(ctx)
-	}
 	if l.ahead != nil {
 		return l.ahead.Close(ctx)
 	}
@@ -217,12 +199,4 @@ func (l *Limiter) register(p *rules.Policy) error {
 func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// decided takes note that the store has decided a call.
-func (l *Limiter) decided() {
-	l.health.decided(l.log)
-	if l.owed != nil {
-		l.owed.TellOthers()
-	}
 }

@@ -37,7 +37,7 @@ func TestEverythingOn(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Subject {
 				subjects.Add(1)
 				s := remembered(t, &answers, test.open(t))
-				ahead := prefetch.New(s.Store, nil)
+				ahead := prefetch.New(s.Store)
 				t.Cleanup(func() {
 					if err := ahead.Close(context.Background()); err != nil {
 						t.Error(err)

@@ -43,7 +43,7 @@ var alwaysFlaws = []string{
 }
 
 // mutable are the directories in whose files mutations are made.
-var mutable = []string{".", "../internal/rediscall", "../internal/owed", ".."}
+var mutable = []string{".", "../internal/rediscall", ".."}
 
 var mutations = []mutation{
 	{"go-redis sends again by itself, as it does by default",
@@ -70,13 +70,6 @@ var mutations = []mutation{
 		`wait = min(2*wait, mostWait)`, `wait = min(wait, mostWait)`, ".", "TestBudgetByTheClock"},
 	{"a refusal is remembered for ever",
 		`if r != nil && r.latest.Load() != nil {`, `if r != nil && r.latest.Load() == nil {`, "../internal/rediscall", "TestRefusal"},
-	{"the server decides before it is told of what passed without it",
-		`waited, err := l.owed.Settle(ctx, began, c.requests)`, `waited, err := l.owed.Settle(ctx, began, nil)`, ".", "TestOutageIsSettled"},
-	{"the server is not told of what nobody calls for",
-		`l.next = time.AfterFunc(calm, l.tellInTime)
-		}`, `}`, ".", "TestManyAreTold"},
-	{"the server is told again and again of what passed without it",
-		`_ = l.local.Grant(context.Background(), []store.Request{d.back})`, `_, _ = l.local, d.back`, "..", "TestDebts"},
 	{"no breaker",
 		`return c.ConsecutiveFailures >= trip`, `return !MUTANT && c.ConsecutiveFailures >= trip`, ".", "TestBreaker"},
 	{"one breaker for all servers of a client",

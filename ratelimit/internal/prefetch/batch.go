@@ -38,7 +38,6 @@ type batch struct {
 func newBatch(of *pool, epoch uint64, req *store.Request, out store.Outcome) *batch {
 	b := &batch{of: of, epoch: epoch, receipt: out.Receipt, rules: out.Rules, size: req.Cost, low: (req.Cost + 3) / 4}
 	b.state.Store(uint64(b.size))
-	of.inHand.Add(b.size)
 	return b
 }
 
@@ -90,25 +89,13 @@ func (b *batch) put(cost int64) bool {
 	}
 }
 
-// end makes that nothing is taken any more, and tells what was used. It returns what is left, the first time.
+// end makes that nothing is taken any more. It returns what is left, the first time.
 func (b *batch) end() (left int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state.Or(over)&over != 0 {
+	before := b.state.Or(over)
+	if before&over != 0 {
 		return 0
 	}
-	b.tell(Uses.Used, b.used())
-	b.of.inHand.Add(-b.size)
-	return b.size - b.used()
-}
-
-// tell tells what became of some permits, where somebody wants to know.
-func (b *batch) tell(what func(Uses, *store.Request), cost int64) {
-	if uses := b.of.store.uses; uses != nil && cost > 0 {
-		req := b.of.limit
-		req.Cost = cost
-		what(uses, &req)
-	}
+	return int64(before & leftMask)
 }
 
 // GiveBack gives back what one call has taken, the first time.
@@ -145,11 +132,6 @@ func (b *batch) undo(ctx context.Context, cost int64) error {
 	if b.put(cost) {
 		return nil
 	}
-	b.mu.Lock() // which end holds until it has told of the use
-	if b.remembered() {
-		b.tell(Uses.Returned, cost)
-	}
-	b.mu.Unlock()
 	return b.hand(ctx, cost)
 }
 

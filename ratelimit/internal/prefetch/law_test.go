@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,7 @@ var kinds = []rules.Algorithm{rules.SlidingLog, rules.CompactLog, rules.SlidingW
 
 // TestNeverMore lets several processes make calls of one limit at random: in rushes and with pauses, of several costs, by themselves and beside another limit that
 // denies some of them, with give-backs soon and late, with processes that stop and that are killed, over a store that answers late. Whatever they do, the calls
-// that pass in any interval are no more than the limit's formula says. Each process is told what of it was used ahead, once it knows, and has in hand what may have been until then.
+// that pass in any interval are no more than the limit's formula says.
 func TestNeverMore(t *testing.T) {
 	seeds := uint64(4)
 	if suite.Long() {
@@ -57,26 +56,9 @@ type use struct {
 	ahead bool
 }
 
-// process is one that takes permits ahead.
-type process struct {
-	*prefetch.Store
-	used  int64        // by calls that passed ahead, and were not given back
-	told  atomic.Int64 // of that
-	early atomic.Bool  // it had no longer in hand what it was being told of
-}
-
-func (p *process) Used(req *store.Request) {
-	if used, left, _ := p.InHand(req.Key); used+left < req.Cost {
-		p.early.Store(true)
-	}
-	p.told.Add(req.Cost)
-}
-
-func (p *process) Returned(req *store.Request) { p.told.Add(-req.Cost) }
-
 // granted is a call whose permits may be given back.
 type granted struct {
-	by   *process
+	by   *prefetch.Store
 	use  int
 	back store.Receipt
 }
@@ -87,8 +69,8 @@ type world struct {
 	rand      *rand.Rand
 	behind    store.Store
 	limit     store.Request
-	processes []*process
-	former    []*process
+	processes []*prefetch.Store
+	former    []*prefetch.Store
 	phase     int
 	began     time.Time
 	uses      []use
@@ -144,11 +126,7 @@ func newWorld(t *testing.T, algorithm rules.Algorithm, seed uint64) *world {
 	return w
 }
 
-func (w *world) start() *process {
-	p := new(process)
-	p.Store = prefetch.New(w.behind, p)
-	return p
-}
+func (w *world) start() *prefetch.Store { return prefetch.New(w.behind) }
 
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
@@ -169,29 +147,6 @@ func (w *world) step() {
 		most := []time.Duration{time.Millisecond, 4 * time.Millisecond, w.limit.Prefetch}[w.phase]
 		time.Sleep(time.Duration(w.rand.Int64N(int64(most))))
 	}
-	for _, p := range w.processes {
-		w.heard(p)
-	}
-}
-
-// heard holds what a process was told of its calls.
-func (w *world) heard(p *process) {
-	used, left, until := p.InHand("k")
-	told := p.told.Load()
-	if p.early.Load() || told+used < p.used || used == 0 && told != p.used {
-		w.t.Fatalf("told of %d permits, and %d in hand are used, want %d", told, used, p.used)
-	}
-	if ahead := time.Until(until); left > 0 && (ahead <= 0 || ahead > w.limit.Prefetch) || left < 0 {
-		w.t.Fatalf("%d are in hand for %v, want them for no longer than %v", left, ahead, w.limit.Prefetch)
-	}
-}
-
-// empty holds that a process has nothing in hand.
-func (p *process) empty(t *testing.T) {
-	t.Helper()
-	if used, left, until := p.InHand("k"); used != 0 || left != 0 || !until.IsZero() {
-		t.Errorf("%d used permits and %d more are in hand until %v, want none", used, left, until)
-	}
 }
 
 // restart puts another process in the place of one that stops, or is killed: then what it has is lost.
@@ -204,7 +159,7 @@ func (w *world) restart() {
 	w.processes[i] = w.start()
 }
 
-func (w *world) close(s *process) {
+func (w *world) close(s *prefetch.Store) {
 	if err := s.Close(context.Background()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -232,10 +187,6 @@ func (w *world) call(most int) {
 		}
 		if out.Ahead&1 != 0 {
 			w.ahead++
-			s.used += req.Cost
-		}
-		if got := prefetch.Took(&out.Receipt, 0); got != (out.Ahead&1 != 0) || len(ask) == 2 && prefetch.Took(&out.Receipt, 1) {
-			w.t.Fatalf("Took of the receipt of %+v = %t", out, got)
 		}
 		w.uses = append(w.uses, use{w.now(), req.Cost, out.Ahead&1 != 0})
 		if w.rand.IntN(10) == 0 {
@@ -254,9 +205,6 @@ func (w *world) giveBack() {
 			w.t.Fatal(err)
 		}
 	}
-	if u := &w.uses[g.use]; u.ahead {
-		g.by.used -= u.cost
-	}
 	w.uses[g.use].cost = 0
 }
 
@@ -264,8 +212,6 @@ func (w *world) giveBack() {
 func (w *world) end() {
 	for _, s := range append(w.processes, w.former...) {
 		w.close(s)
-		w.heard(s)
-		s.empty(w.t)
 	}
 	for _, r := range w.limit.Rules {
 		w.check(r)

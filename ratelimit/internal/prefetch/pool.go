@@ -21,7 +21,6 @@ type pool struct {
 	epoch atomic.Uint64 // is another one once the store has forgotten what was charged
 
 	first, second atomic.Pointer[batch] // of which calls take, in this order
-	inHand        atomic.Int64          // permits of batches that are not over
 
 	mu      sync.Mutex
 	fetches bool // a batch is on its way
@@ -95,27 +94,6 @@ func (p *pool) stocked(now time.Time) bool {
 		}
 	}
 	return false
-}
-
-// left is how many permits calls can still take, and until when; the zero time where there are none.
-func (p *pool) left() (n int64, until time.Time) {
-	for _, b := range p.batches() {
-		if b == nil {
-			continue
-		}
-		if left := b.left(); left > 0 {
-			n += left
-			until = later(until, b.until)
-		}
-	}
-	return n, until
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // used is how many permits calls have ever asked for.
@@ -221,7 +199,7 @@ func (p *pool) retire(now time.Time) bool {
 			return false
 		}
 	}
-	p.retired = !p.fetches && p.inHand.Load() == 0 && p.pace.cold(now)
+	p.retired = !p.fetches && p.pace.cold(now)
 	return p.retired
 }
 

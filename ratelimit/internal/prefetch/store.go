@@ -21,7 +21,6 @@ import (
 // use. It has goroutines and timers while it has permits, and none a moment later. The zero Store is not valid; [New] makes one.
 type Store struct {
 	store.Store
-	uses Uses // nil where nobody wants to know
 	seed maphash.Seed
 	sets [setCount]set
 
@@ -31,41 +30,9 @@ type Store struct {
 	busy   sync.WaitGroup // what runs beside the calls
 }
 
-// Uses is told of what calls have used of permits that were taken ahead. Its methods do not keep req, ask no store, and are called concurrently.
-type Uses interface {
-	// Used is told, once nothing of a batch can be used any more, that calls have used as many permits of it as req costs since it was taken. Until it returns they are
-	// [Store.InHand].
-	Used(req *store.Request)
-	// Returned is told that as many of those as req costs are given back.
-	Returned(req *store.Request)
-}
-
-// New returns a store that asks next, and tells uses of what calls do not ask it for. Nobody is told where uses is nil.
-func New(next store.Store, uses Uses) *Store {
-	return &Store{Store: next, uses: uses, seed: maphash.MakeSeed(), kept: make(map[*batch]struct{})}
-}
-
-// InHand is what was taken ahead of a key, and is not told yet: how many permits calls have used of it, at most, and how many more they may use, until when. A call that uses one meanwhile
-// is in one of the two numbers.
-func (s *Store) InHand(key string) (used, left int64, until time.Time) {
-	for _, p := range s.pools(key) {
-		l, ends := p.left()
-		n := p.inHand.Load() // behind what is left, which is a part of it, but for what has ended since
-		l = min(l, n)
-		used, left, until = used+n-l, left+l, later(until, ends)
-	}
-	return used, left, until
-}
-
-// Took says whether request i of a receipt is charged to permits that were taken ahead.
-func Took(receipt *store.Receipt, i int) bool {
-	switch from := receipt.From.(type) {
-	case *batch:
-		return true
-	case *several:
-		return from.of(receipt.Requests[i].Key).batch != nil
-	}
-	return false
+// New returns a store that asks next.
+func New(next store.Store) *Store {
+	return &Store{Store: next, seed: maphash.MakeSeed(), kept: make(map[*batch]struct{})}
 }
 
 // Take lets a call pass by permits that are at hand, and asks the next store for what is not. Where that denies the call, the permits
