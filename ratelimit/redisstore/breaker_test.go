@@ -180,9 +180,6 @@ func ring(t *testing.T) shards {
 // TestBreakerOfEachServer freezes one of the servers that share the keys: calls that the others decide are decided, all of them, and those
 // that only the frozen one could decide fail without asking it, in the words that name it. Once it is back, it decides again.
 func TestBreakerOfEachServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	for name, start := range map[string]func(*testing.T) shards{"masters of a Cluster": masters, "shards of a Ring": ring} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -325,9 +325,6 @@ func newRing(t *testing.T, servers ...*redistest.Server) *redis.Ring {
 
 // TestCheckNamesMasters holds that the error of a check says which masters of a Cluster do not answer, be they dead or frozen.
 func TestCheckNamesMasters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	cluster := redistest.StartCluster(t)
 	s := newStore(t, cluster.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout, o.DialerRetries = time.Minute, 1 }))
 	checksUntil(t, s, func(_ []store.Finding, err error) bool { return err == nil })

@@ -134,9 +134,6 @@ func TestSlot(t *testing.T) {
 
 // TestClusterChanges moves a slot and then kills its master, while one store goes on asking.
 func TestClusterChanges(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t)
 	s := newStore(t, client)
@@ -183,9 +180,6 @@ func TestClusterChanges(t *testing.T) {
 
 // TestSentinelFailover kills the master under load: the client finds the next one, and what was charged counts.
 func TestSentinelFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	sentinel := redistest.StartSentinel(t)
 	client := sentinel.Client(t)
 	s := newStore(t, client)

@@ -14,11 +14,13 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // TestDenyCache holds the store to what every store promises while what it denies is remembered before it.
 func TestDenyCache(t *testing.T) {
-	all := drawsAll()
+	quickParallel(t)
+	all := suite.Long() && drawsAll()
 	drawFewer(t)
 	var answers, subjects atomic.Int64
 	t.Cleanup(func() {
@@ -49,6 +51,7 @@ func TestDenyCache(t *testing.T) {
 		{"own", ownClock(client)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			quickParallel(t)
 			storetest.Run(t, func(t *testing.T) storetest.Subject { return remembered(t, &answers, test.open(t)) })
 		})
 	}

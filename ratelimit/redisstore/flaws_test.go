@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // flaw is a mistake that scripts of this kind are known for, and the test that must fail on a script that makes it.
@@ -279,9 +280,7 @@ func (f flaw) broken(t *testing.T) string {
 
 // TestFlawsAreNoticed runs tests of this package on scripts that have a flaw each: they fail.
 func TestFlawsAreNoticed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs tests for each flaw")
-	}
+	suite.NeedLong(t, "it runs a test for each flaw")
 	if os.Getenv("RATELIMIT_TEST_SCRIPT") != "" {
 		t.Skip("the script is broken already")
 	}

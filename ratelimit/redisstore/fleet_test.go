@@ -113,9 +113,6 @@ func TestAttendPermissions(t *testing.T) {
 // TestAttendancePromotion has three instances lose their master, and later the one that was promoted in its place: each divides by
 // three all the while, also where the new master has lost who was there.
 func TestAttendancePromotion(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	const key = "rl:instances"
 	sentinel := redistest.StartSentinel(t)
 	next := sentinel.Replica.Client(t)

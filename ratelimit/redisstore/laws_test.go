@@ -12,6 +12,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // heldClock opens stores that ask client under a clock that the test moves: the script reads it in place of TIME.
@@ -30,10 +31,30 @@ func ownClock(client redis.UniversalClient) func(t *testing.T) storetest.Subject
 	}
 }
 
-// drawFewer makes the laws draw fewer cases: of a script that another test holds to all of them, in another place.
+// quickDraws is how many cases each law draws in the quick suite.
+const quickDraws = 4
+
+// quickParallel runs t in parallel with other tests in the quick suite. In the long suite, [drawFewer] changes a flag,
+// so only one test may draw at a time.
+func quickParallel(t *testing.T) {
+	t.Helper()
+	if !suite.Long() {
+		t.Parallel()
+	}
+}
+
+// runLaws runs the laws as a subtest.
+func runLaws(t *testing.T, name string, open func(t *testing.T) storetest.Subject) {
+	t.Run(name, func(t *testing.T) {
+		quickParallel(t)
+		storetest.Run(t, open)
+	})
+}
+
+// drawFewer makes the laws draw fewer cases in the long suite: another test holds the same script to all of them.
 func drawFewer(t *testing.T) {
 	t.Helper()
-	if drawsAll() {
+	if !suite.Long() || drawsAll() {
 		return
 	}
 	f := flag.Lookup("rapid.checks")
@@ -44,7 +65,8 @@ func drawFewer(t *testing.T) {
 	t.Cleanup(func() { f.Value.Set(before) })
 }
 
-// drawsAll says whether somebody has said how many cases are drawn, as .ci/soak does, or the script is broken on purpose: then it is not for a test to draw fewer.
+// drawsAll reports whether no test may draw fewer cases: -rapid.checks is set, as by .ci/soak, or the script is
+// mutated.
 func drawsAll() bool {
 	f := flag.Lookup("rapid.checks")
 	return f.Value.String() != f.DefValue || os.Getenv("RATELIMIT_TEST_SCRIPT") != ""
@@ -53,6 +75,7 @@ func drawsAll() bool {
 // TestMiniredis holds the clock of miniredis itself, with the script as it is shipped. Its keys expire as the clock
 // reaches new heights: a server whose clock is set back keeps its keys for longer, too.
 func TestMiniredis(t *testing.T) {
+	quickParallel(t)
 	drawFewer(t)
 	storetest.Run(t, func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
@@ -73,9 +96,7 @@ func TestMiniredis(t *testing.T) {
 
 // TestMiniredisWithoutExpiry holds that no decision depends on what has expired.
 func TestMiniredisWithoutExpiry(t *testing.T) {
-	if testing.Short() {
-		t.Skip("differs from TestMiniredis in what the server keeps")
-	}
+	quickParallel(t)
 	drawFewer(t)
 	storetest.Run(t, func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
@@ -88,14 +109,17 @@ func TestMiniredisWithoutExpiry(t *testing.T) {
 }
 
 func TestStandalone(t *testing.T) {
+	quickParallel(t)
 	client := redistest.Standalone(t).Client(t)
-	t.Run("held", func(t *testing.T) { storetest.Run(t, heldClock(client)) })
-	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+	runLaws(t, "held", heldClock(client))
+	runLaws(t, "own", ownClock(client))
 	t.Run("alone", func(t *testing.T) {
+		quickParallel(t)
 		drawFewer(t)
 		storetest.Run(t, heldClock(client, redisstore.WithBatching(1)))
 	})
 	t.Run("RESP2", func(t *testing.T) {
+		quickParallel(t)
 		drawFewer(t)
 		client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Protocol = 2 })
 		storetest.Run(t, heldClock(client))
@@ -103,25 +127,29 @@ func TestStandalone(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	quickParallel(t)
 	client := redistest.NewCluster(t).Client(t)
-	t.Run("held", func(t *testing.T) { storetest.Run(t, heldClock(client)) })
-	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+	runLaws(t, "held", heldClock(client))
+	runLaws(t, "own", ownClock(client))
 }
 
 // TestClusterDeclaredKeys makes the cluster refuse any key that the script has not declared.
 func TestClusterDeclaredKeys(t *testing.T) {
+	quickParallel(t)
 	drawFewer(t)
 	client := redistest.NewCluster(t).Client(t)
 	storetest.Run(t, heldClock(client, redisstore.WithShebang()))
 }
 
 func TestSentinel(t *testing.T) {
+	quickParallel(t)
 	client := redistest.NewSentinel(t).Client(t)
-	t.Run("own", func(t *testing.T) { storetest.Run(t, ownClock(client)) })
+	runLaws(t, "own", ownClock(client))
 }
 
 // TestRing decides each key on its own, on one of several servers.
 func TestRing(t *testing.T) {
+	quickParallel(t)
 	drawFewer(t)
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
 		"one": redistest.Standalone(t).Addr(),

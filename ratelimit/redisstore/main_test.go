@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // silent has go-redis say nothing of the connections that break, which is what most tests here are about.
@@ -18,6 +20,11 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
+	suite.Draw(quickDraws)
+	// Most of these tests wait for servers and timeouts, so more run at a time than there are processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	redis.SetLogger(silent{})
 	go machine.run()
 	code := redistest.Main(m)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // whole makes TestFaults run the tests that stand elsewhere, too, so that its table has a result for every fault:
@@ -22,6 +24,7 @@ type row struct {
 	fault     string
 	invariant string
 
+	quick   bool                      // the quick suite runs produce, too
 	produce func(t *testing.T) string // produces the fault, fails unless the invariant holds, and returns what happened
 	test    string                    // the tests of this package that do, which stand elsewhere
 	not     string                    // why there is no such test
@@ -122,7 +125,8 @@ var faultMatrix = []row{
 }
 
 // TestFaults produces every fault of the matrix for real, and prints the matrix with what happened, and how long decisions took, none of which outlasts its
-// budget. With RATELIMIT_TEST_REDIS=require it fails where a fault is not produced.
+// budget. The long suite fails where a fault is not
+// produced, if programs are required.
 func TestFaults(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -137,7 +141,7 @@ func TestFaults(t *testing.T) {
 				continue // not among those that -run names
 			case !ok:
 				got.result = "FAIL"
-			case got.result == "skipped" && required():
+			case got.result == "skipped" && mustProduce():
 				t.Errorf("%s: the fault was not produced, want it", r.fault)
 			}
 		}
@@ -157,8 +161,8 @@ type produced struct {
 func (r *row) run(t *testing.T, got *produced) {
 	got.result = "skipped" // unless it comes to another
 	if r.produce != nil {
-		if testing.Short() {
-			t.Skip("takes seconds")
+		if !r.quick {
+			suite.NeedLong(t, "producing every fault takes minutes")
 		}
 		calls := watch(t)
 		got.happened = r.produce(t)
@@ -206,8 +210,8 @@ func declared(t *testing.T, name string) bool {
 	return false
 }
 
-// runAlone runs another test of this package in a process of its own, and reports whether that, or a part of it, was skipped: with
-// RATELIMIT_TEST_REDIS=require that fails the test.
+// runAlone runs another test of this package in its own process, and reports whether a part of it was skipped. That
+// fails the test if no fault may be left out.
 func runAlone(t *testing.T, test string) (skipped bool) {
 	t.Helper()
 	self, err := os.Executable()
@@ -216,18 +220,15 @@ func runAlone(t *testing.T, test string) (skipped bool) {
 	}
 	pattern := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
 	args := []string{"-test.v", "-test.run", pattern, "-rapid.nofailfile", "-test.timeout", "5m"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
 	out, err := exec.Command(self, args...).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "no tests to run") {
 		t.Errorf("%s: %v\n%s", test, err, out)
 	}
-	if skipped = strings.Contains(string(out), "--- SKIP: "); skipped && required() {
+	if skipped = strings.Contains(string(out), "--- SKIP: "); skipped && mustProduce() {
 		t.Errorf("%s was skipped, at least in part, want it run:\n%s", test, out)
 	}
 	return skipped
 }
 
-// required says whether no fault may go without being produced.
-func required() bool { return os.Getenv("RATELIMIT_TEST_REDIS") == "require" && !testing.Short() }
+// mustProduce reports whether no fault may be left out.
+func mustProduce() bool { return suite.Long() && suite.Required() }

@@ -48,9 +48,6 @@ func disputed(t *testing.T) string {
 
 // TestMovedWithoutRedirections holds that a client which follows no redirection finds a slot that has moved all the same.
 func TestMovedWithoutRedirections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects, o.DialerRetries = -1, 1 })
 	s, key := newStore(t, client), "rl:moving"

@@ -229,9 +229,6 @@ func TestOutage(t *testing.T) {
 		{"frozen and resumed", 0, 500 * time.Millisecond, (*redistest.Server).Freeze, (*redistest.Server).Resume},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if testing.Short() && test.budget < time.Second {
-				t.Skip("takes seconds")
-			}
 			server := redistest.Start(t)
 			var all []instance
 			for range 3 - test.outside {

@@ -25,6 +25,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // The soak lasts as long as it is told, one round of faults at least, and draws their order anew each time:
@@ -71,9 +72,7 @@ var soakSites = map[string]func(*testing.T, *rand.Rand) soakSite{"sentinel": new
 // servers are killed, restarted, frozen, paused, flushed and replaced. What every call was answered is recorded, and the
 // record checked against the laws of [history] afterwards. In the end no goroutine, connection or key is left.
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	suite.NeedLong(t, "it lets many faults happen one after the other")
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -114,9 +113,7 @@ func TestSoak(t *testing.T) {
 // TestSoakFails has the callers of [TestSoak] ask stores whose scripts have a flaw: the record of their calls breaks the law
 // that the flaw does. That of calls to a sound store breaks none.
 func TestSoakFails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	suite.NeedLong(t, "it calls a store with each flaw for seconds")
 	server := redistest.Start(t)
 	t.Run("no flaw", func(t *testing.T) {
 		if found := shifts(t, newStore(t, server.Client(t)), 1); len(found) > 0 {
