@@ -52,7 +52,7 @@ func TestDenyCache(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			quickParallel(t)
-			storetest.Run(t, func(t *testing.T) storetest.Subject { return remembered(t, &answers, test.open(t)) })
+			storetest.RunSample(t, func(t *testing.T) storetest.Subject { return remembered(t, &answers, test.open(t)) })
 		})
 	}
 }

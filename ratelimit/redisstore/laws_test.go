@@ -98,7 +98,7 @@ func TestMiniredis(t *testing.T) {
 func TestMiniredisWithoutExpiry(t *testing.T) {
 	quickParallel(t)
 	drawFewer(t)
-	storetest.Run(t, func(t *testing.T) storetest.Subject {
+	storetest.RunSample(t, func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 		t.Cleanup(func() { client.Close() })
@@ -116,13 +116,13 @@ func TestStandalone(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		quickParallel(t)
 		drawFewer(t)
-		storetest.Run(t, heldClock(client, redisstore.WithBatching(1)))
+		storetest.RunSample(t, heldClock(client, redisstore.WithBatching(1)))
 	})
 	t.Run("RESP2", func(t *testing.T) {
 		quickParallel(t)
 		drawFewer(t)
 		client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Protocol = 2 })
-		storetest.Run(t, heldClock(client))
+		storetest.RunSample(t, heldClock(client))
 	})
 }
 
@@ -138,7 +138,7 @@ func TestClusterDeclaredKeys(t *testing.T) {
 	quickParallel(t)
 	drawFewer(t)
 	client := redistest.NewCluster(t).Client(t)
-	storetest.Run(t, heldClock(client, redisstore.WithShebang()))
+	storetest.RunSample(t, heldClock(client, redisstore.WithShebang()))
 }
 
 func TestSentinel(t *testing.T) {
@@ -156,5 +156,5 @@ func TestRing(t *testing.T) {
 		"two": redistest.Start(t).Addr(),
 	}})
 	t.Cleanup(func() { client.Close() })
-	storetest.Run(t, heldClock(client))
+	storetest.RunSample(t, heldClock(client))
 }

@@ -129,7 +129,7 @@ func testOnlySuccesses(t *testing.T, s Subject) {
 		} {
 			req := v.request(t, s, test.name, 1, test.rule)
 			s.Clock.Move(24 * time.Hour)
-			for round := range 60 {
+			for round := range repeats(15, 60) {
 				var calls []store.Outcome
 				for range test.atOnce {
 					calls = append(calls, s.take(t, req))

@@ -88,7 +88,7 @@ func testChangedLimits(t *testing.T, s Subject) {
 	numbers := []rules.Rule{
 		{Count: 5, Window: time.Second}, {Count: 3, Window: time.Minute}, {Count: 9, Window: time.Second}, {Count: 100, Window: time.Hour},
 	}
-	for round := range 3 {
+	for round := range repeats(1, 3) {
 		for i, r := range numbers {
 			for j := range variants {
 				v := variants[(j+round*i)%len(variants)]

@@ -136,7 +136,7 @@ func testDrift(t *testing.T, s Subject) {
 			rhythm, r := poll.rhythm, rules.Rule{Count: 7, Window: poll.window}
 			req := v.request(t, s, rhythm.String(), 1, r)
 			s.Clock.Move(24 * time.Hour)
-			start, passed, polls := s.Clock.Now(), int64(0), int64(5*r.Window/rhythm)
+			start, passed, polls := s.Clock.Now(), int64(0), int64(time.Duration(repeats(2, 5))*r.Window/rhythm)
 			for range polls {
 				for s.take(t, req).Allowed {
 					passed++

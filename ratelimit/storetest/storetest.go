@@ -14,9 +14,11 @@ package storetest
 
 import (
 	"flag"
+	"slices"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // Subject is a store under test. It may hold the counts of others, but none of keys that begin with its Prefix.
@@ -36,7 +38,19 @@ type Subject struct {
 //
 // What is drawn at random is the same for every store and in every run, so that stores are compared on the same calls
 // and a test does not fail today that passed yesterday. The flag -rapid.seed draws anew.
-func Run(t *testing.T, open func(t *testing.T) Subject) {
+func Run(t *testing.T, open func(t *testing.T) Subject) { run(t, open, false) }
+
+// RunSample is [Run] in the long suite. In the quick suite it leaves most of the tests that hold the clock out. It is
+// for another configuration of a store that Run tests.
+func RunSample(t *testing.T, open func(t *testing.T) Subject) { run(t, open, !suite.Long()) }
+
+// sampled are the tests with a held clock that [RunSample] always runs.
+var sampled = []string{
+	"Traces", "CompactTraces", "Model", "Bisimulation", "Queue", "RetryAfterIsTight", "GiveBackAmongOthers",
+	"ResetIsAsIfNeverCalled", "BanWithinWindow", "AheadIsKept",
+}
+
+func run(t *testing.T, open func(t *testing.T) Subject, sample bool) {
 	fixSeed(t)
 	tests := []struct {
 		name string
@@ -125,6 +139,9 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"InvalidRequests", false, testInvalid},
 	}
 	for _, test := range tests {
+		if sample && test.held && !slices.Contains(sampled, test.name) {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t)
 			if test.held && s.Clock == nil {
@@ -145,4 +162,12 @@ func fixSeed(t *testing.T) {
 	if err := seed.Value.Set("1"); err != nil {
 		t.Fatalf("rapid.seed: %v", err)
 	}
+}
+
+// repeats returns how often a test without random cases repeats its calls.
+func repeats(quick, long int) int {
+	if suite.Long() {
+		return long
+	}
+	return quick
 }
