@@ -21,6 +21,7 @@ import (
 
 // A server that does not decide is asked five times, and then by one call at a time until it decides again.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
@@ -180,11 +181,12 @@ func ring(t *testing.T) shards {
 // TestBreakerOfEachServer freezes one of the servers that share the keys: calls that the others decide are decided, all of them, and those
 // that only the frozen one could decide fail without asking it, in the words that name it. Once it is back, it decides again.
 func TestBreakerOfEachServer(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) shards{"masters of a Cluster": masters, "shards of a Ring": ring} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := start(t)
-			s := newStore(t, all.client)
+			s := newStore(t, all.client, redisstore.WithBudget(5*time.Second)) // which calls of the frozen one wait for
 			var ill, well []string
 			for i := 0; len(ill) < 60 || len(well) < 60; i++ {
 				key := fmt.Sprintf("rl:key=%d", i)
@@ -267,6 +269,7 @@ func rests(t *testing.T, s *redisstore.Store, key, want string) {
 
 // TestRestingHasNames holds that a store says which server it does not ask, even where the client knows of one alone, or has found none yet.
 func TestRestingHasNames(t *testing.T) {
+	t.Parallel()
 	hangUp := func(net.Conn) {}
 	one, two := listen(t, hangUp), listen(t, hangUp)
 	for name, test := range map[string]struct {

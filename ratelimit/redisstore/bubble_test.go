@@ -370,6 +370,7 @@ const bubbleCase = "RATELIMIT_TEST_BUBBLE"
 // TestBudgetByTheClock holds that calls end with their budget, to the millisecond, whatever they wait for: by the clock of a bubble, in which no time passes while anybody
 // has something to do. Each bubble has a process of its own, for timers that are pooled belong to one.
 func TestBudgetByTheClock(t *testing.T) {
+	t.Parallel()
 	for name := range bubbles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

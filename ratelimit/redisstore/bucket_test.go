@@ -187,6 +187,7 @@ func TestBucketPermissions(t *testing.T) {
 // TestLostBucketReservation loses the reply of one slot: what other slots surely charged comes back, a sliding log gets back
 // what may have been charged, and the bucket or compact log of that slot keeps it: never is more given back than was charged.
 func TestLostBucketReservation(t *testing.T) {
+	t.Parallel()
 	f := &faults{}
 	client := faultyClients(t, f)["cluster"]
 	s := newStore(t, client)

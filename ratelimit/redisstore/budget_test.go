@@ -26,6 +26,7 @@ func elapsed(t *testing.T, f func()) {
 }
 
 func TestFrozenServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, func(o *redis.Options) { o.ReadTimeout = 10 * time.Second })
 	s := newStore(t, client)
@@ -86,6 +87,7 @@ func TestDeadServer(t *testing.T) {
 }
 
 func TestExhaustedPool(t *testing.T) {
+	t.Parallel()
 	f := &faults{}
 	client := redistest.Standalone(t).Client(t, func(o *redis.Options) {
 		o.PoolSize, o.Dialer, o.ReadTimeout = 1, f.dial, 10*time.Second

@@ -181,6 +181,7 @@ func TestSentinelsGiveSlots(t *testing.T) {
 }
 
 func TestCheckOfServers(t *testing.T) {
+	t.Parallel()
 	cluster, sentinel := redistest.NewCluster(t), redistest.NewSentinel(t)
 	plain := func(server *redistest.Server) *redisstore.Store { return newStore(t, server.Client(t, sensible)) }
 	for i := range cluster.Masters {
@@ -215,6 +216,7 @@ func TestCheckOfAKeyOfAnotherProgram(t *testing.T) {
 // TestCheckOfPermissions holds that a check asks about every command that the documentation lists, and sends none that a
 // user with just these may not.
 func TestCheckOfPermissions(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	user := func(permissions string) *redisstore.Store {
@@ -269,6 +271,7 @@ func onlyBegins(findings []store.Finding, begin string) bool {
 
 // TestCheckNamesShards holds that what is so at one server names it, and what is so at all of them names none.
 func TestCheckNamesShards(t *testing.T) {
+	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)
 	s, names := newStore(t, newRing(t, one, two)), func(server *redistest.Server) string { return "server " + server.Addr() + ": " }
 	do := func(server *redistest.Server, words ...any) {
@@ -296,6 +299,7 @@ func TestCheckNamesShards(t *testing.T) {
 
 // TestCheckNamesDeadShards holds that a check names a shard that is down: in its error, and in a finding once the Ring does without it.
 func TestCheckNamesDeadShards(t *testing.T) {
+	t.Parallel()
 	lives, dead := redistest.Standalone(t), redistest.Start(t)
 	s := newStore(t, newRing(t, lives, dead))
 	dead.Kill(t)
@@ -325,8 +329,10 @@ func newRing(t *testing.T, servers ...*redistest.Server) *redis.Ring {
 
 // TestCheckNamesMasters holds that the error of a check says which masters of a Cluster do not answer, be they dead or frozen.
 func TestCheckNamesMasters(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	s := newStore(t, cluster.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout, o.DialerRetries = time.Minute, 1 }))
+	s := newStore(t, cluster.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout, o.DialerRetries = time.Minute, 1 }),
+		redisstore.WithBudget(4*time.Second)) // which a check waits for
 	checksUntil(t, s, func(_ []store.Finding, err error) bool { return err == nil })
 	cluster.Masters[0].Freeze(t)
 	cluster.Masters[1].Kill(t) // two of three: no replica is promoted
@@ -407,17 +413,19 @@ func TestCheckOfAClock(t *testing.T) {
 
 // A server that cannot be asked is unavailable, and the check does not wait for it for long.
 func TestCheckOfADeadServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = 60*time.Second, 1 })
 	s := newStore(t, client)
 	take(t, s, request("rl:a", 10, 1))
 	server.Freeze(t)
+	s = newStore(t, client, redisstore.WithBudget(time.Second)) // which a check waits for
 	begin := time.Now()
 	findings, err := s.Check(context.Background(), nil)
 	if err == nil || classOf(err) == store.Misconfigured {
 		t.Errorf("Check of a frozen server = %v, want an error of another class than %v", err, store.Misconfigured)
 	}
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); took > 20*time.Second { // far more than its budget, and less than ReadTimeout
 		t.Errorf("Check of a frozen server took %v, want about 2s", took)
 	}
 	for _, f := range findings {

@@ -21,6 +21,7 @@ import (
 
 // TestLostReservation makes one slot of a cluster lose its reply, or not answer: nothing stays charged in any.
 func TestLostReservation(t *testing.T) {
+	t.Parallel()
 	f := &faults{}
 	client := faultyClients(t, f)["cluster"]
 	for _, lost := range []fault{cutAfter, stall} {
@@ -134,6 +135,7 @@ func TestSlot(t *testing.T) {
 
 // TestClusterChanges moves a slot and then kills its master, while one store goes on asking.
 func TestClusterChanges(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t)
 	s := newStore(t, client)
@@ -180,6 +182,7 @@ func TestClusterChanges(t *testing.T) {
 
 // TestSentinelFailover kills the master under load: the client finds the next one, and what was charged counts.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	client := sentinel.Client(t)
 	s := newStore(t, client)

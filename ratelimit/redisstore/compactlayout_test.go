@@ -193,6 +193,7 @@ func TestCompactLogExpiry(t *testing.T) {
 // TestCompactLogKeepsWhatCounts: after any calls, at any times, the records are of what was charged and not given back; none is
 // missing that is within the window, and not many more are kept.
 func TestCompactLogKeepsWhatCounts(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int64{3, 22, 31, 400, 3000} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			for seed := range uint64(4) {

@@ -15,6 +15,7 @@ import (
 // why, in the class of the error, and are not charged; whoever is denied, or only asks, is answered as ever, and whose key is another program's is told that.
 // Where all of them fail of the same, that is what the script fails of, and nobody asks again by himself; else each does, until the server is given a rest.
 func TestCrowdOfARefusingServer(t *testing.T) {
+	t.Parallel()
 	for name, state := range map[string]struct {
 		refuse, mend []any
 		most         int32 // scripts of a crowd, whom the first of them tells all

@@ -37,6 +37,7 @@ func askHasty(s store.Store, within time.Duration, keys ...string) error {
 // TestDeadlinesOfAFrozenServer holds that calls whose deadlines are sooner than the budget find out, too, that a server does not answer: after five of them it is given a rest, and
 // calls with such deadlines are decided as onfail says.
 func TestDeadlinesOfAFrozenServer(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) (*redisstore.Store, *redistest.Server){
 		"calls that share scripts": func(t *testing.T) (*redisstore.Store, *redistest.Server) {
 			server := redistest.Start(t)

@@ -26,6 +26,7 @@ var deployed = []string{
 // change, no call fails, each version lets through what it may and no more, the one before denies as it did, and nothing stays behind
 // that does not expire.
 func TestDeployments(t *testing.T) {
+	t.Parallel()
 	client := redistest.Standalone(t).Client(t)
 	prefix := fmt.Sprintf("deployed-%08x-", rand.Uint32())
 	versions := make([]*ratelimit.Guard, len(deployed))

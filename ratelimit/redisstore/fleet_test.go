@@ -79,6 +79,7 @@ func TestAttendanceEnds(t *testing.T) {
 
 // TestAttendFails holds that who cannot be counted is told why, and in time.
 func TestAttendFails(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	s := newStore(t, client)
@@ -113,6 +114,7 @@ func TestAttendPermissions(t *testing.T) {
 // TestAttendancePromotion has three instances lose their master, and later the one that was promoted in its place: each divides by
 // three all the while, also where the new master has lost who was there.
 func TestAttendancePromotion(t *testing.T) {
+	t.Parallel()
 	const key = "rl:instances"
 	sentinel := redistest.StartSentinel(t)
 	next := sentinel.Replica.Client(t)

@@ -50,6 +50,7 @@ func (f *firewalls) forget() {
 // TestForgottenConnections holds that a client whose idle connections have gone silent, while new ones are answered, is rid of them at once, and not of one by each call
 // that asks after a rest.
 func TestForgottenConnections(t *testing.T) {
+	t.Parallel()
 	const idle, few, pipes = 50, 20, 8
 	for name, open := range map[string]func(*testing.T, *firewalls) redis.UniversalClient{
 		"standalone": func(t *testing.T, f *firewalls) redis.UniversalClient {

@@ -43,6 +43,7 @@ var hostileOptions = []struct {
 
 // TestHostileOptions holds that a client's options change neither how often a script is executed, nor how long a call lasts.
 func TestHostileOptions(t *testing.T) {
+	t.Parallel()
 	for _, test := range hostileOptions {
 		t.Run(test.name, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Standalone(t).Addr())
@@ -81,6 +82,7 @@ func TestHostileOptions(t *testing.T) {
 
 // TestHostileClusterOptions holds that decisions are a master's business, whatever a client may read elsewhere.
 func TestHostileClusterOptions(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(*redis.ClusterOptions){
 		"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
 		"RouteRandomly":  func(o *redis.ClusterOptions) { o.RouteRandomly = true },
@@ -130,6 +132,7 @@ func scripts(of redis.ProcessHook) wrapping {
 
 // TestHostileHooks holds that what a hook makes of a command is never a call that is let through.
 func TestHostileHooks(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	for name, test := range map[string]struct {
 		does  redis.ProcessHook
@@ -225,6 +228,7 @@ func (h *latch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // is then never executed, and that calls whose scripts are not held back are decided meanwhile. Only who is served by a client that
 // is to heed contexts waits for a hook that does not.
 func TestLateHook(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	for name, set := range map[string]func(*redis.Options){
 		"default options":       func(*redis.Options) {},
@@ -252,6 +256,7 @@ func TestLateHook(t *testing.T) {
 // TestLateHookIsAwaitedOnce holds that of callers who come one after the other only the first waits for a hook that heeds no context, of a client that is to: the
 // next ends with its budget.
 func TestLateHookIsAwaitedOnce(t *testing.T) {
+	t.Parallel()
 	client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
 	first, second := newLatch(), newLatch()
 	client.AddHook(first)

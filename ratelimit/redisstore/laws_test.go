@@ -32,7 +32,7 @@ func ownClock(client redis.UniversalClient) func(t *testing.T) storetest.Subject
 }
 
 // quickDraws is how many cases each law draws in the quick suite.
-const quickDraws = 4
+const quickDraws = 3
 
 // quickParallel runs t in parallel with other tests in the quick suite. In the long suite, [drawFewer] changes a flag,
 // so only one test may draw at a time.

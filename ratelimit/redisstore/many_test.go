@@ -23,6 +23,7 @@ import (
 // TestManyAreDecidedAsOne holds that calls on one limit, which share a script and its short way, are told what they are told one by one and in detail, for
 // which there is none, and leave the same strings to expire at the same times: of logs that are new, short, full, full of what is dropped, in parts and about to expire, while the clock goes on and back.
 func TestManyAreDecidedAsOne(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]func(*testing.T) *redis.Client{
 		"redis-server": func(t *testing.T) *redis.Client { return redistest.Standalone(t).Client(t) },
 		"miniredis": func(t *testing.T) *redis.Client {

@@ -232,6 +232,7 @@ func TestClusterNeedsClusterClient(t *testing.T) {
 
 // TestServerStates asks servers that refuse writes: the call is not charged, and nothing is misconfigured.
 func TestServerStates(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ set, unset []any }{
 		"OOM":        {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "2"}, []any{"config", "set", "min-replicas-to-write", "0"}},

@@ -48,6 +48,7 @@ func disputed(t *testing.T) string {
 
 // TestMovedWithoutRedirections holds that a client which follows no redirection finds a slot that has moved all the same.
 func TestMovedWithoutRedirections(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t, func(o *redis.ClusterOptions) { o.MaxRedirects, o.DialerRetries = -1, 1 })
 	s, key := newStore(t, client), "rl:moving"
@@ -69,6 +70,7 @@ func TestMovedWithoutRedirections(t *testing.T) {
 
 // TestRefusalOfOneServer holds that a server which no longer knows the client explains nothing of another one whose connections break.
 func TestRefusalOfOneServer(t *testing.T) {
+	t.Parallel()
 	locked, sound := redistest.Start(t), redistest.Start(t)
 	proxy := redistest.NewProxy(t, sound.Addr())
 	ring := redis.NewRing(&redis.RingOptions{

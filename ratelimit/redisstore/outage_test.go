@@ -218,6 +218,7 @@ func outage(t *testing.T, all []instance, down, up func(testing.TB)) {
 
 // TestOutage holds what passes while the server is gone, to the call: three instances with a limit of 12 between them.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		outside  int // of the three, in processes of their own

@@ -37,6 +37,7 @@ var lockouts = []struct {
 // TestLockedOut holds that a program whose Redis user may no longer what it could is told so, and lets nothing through whatever the
 // limits' onfail is, from the first refusal on: on connections that it had, where the server acts on them, and on new ones.
 func TestLockedOut(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	do(t, server.Client(t), "acl", "setuser", "admin", "on", ">pw", "~*", "&*", "+@all")
 	admin := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "admin", "pw" })

@@ -67,6 +67,7 @@ var asked = []string{"ping", "script|load"}
 // TestNothingElseIsSent lets a store whose user may do anything do all that stores do, and reads from MONITOR what the server
 // has executed meanwhile: what README's line permits, and INFO, which the check does without if it must.
 func TestNothingElseIsSent(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t, sensible, func(o *redis.Options) { o.ClientName = "limiter" })
 	got := names(t, executed(t, server, func() { doAll(t, newStore(t, client)) }))

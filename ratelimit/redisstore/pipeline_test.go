@@ -91,6 +91,7 @@ func TestPipeline(t *testing.T) {
 
 // A slot that has moved, or is about to, keeps nobody of other slots waiting, and is charged once.
 func TestPipelineOfMovedSlots(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, test := range []struct {
 		name  string
@@ -126,6 +127,7 @@ func TestPipelineOfMovedSlots(t *testing.T) {
 
 // Crowds at a Cluster and at a Ring are admitted to the count exactly, of one hash tag as of many, whatever else shares their pipelines.
 func TestPipelinesAreExact(t *testing.T) {
+	t.Parallel()
 	const callers, times = 256, 5
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": redistest.Standalone(t).Addr(), "two": redistest.Start(t).Addr()}})
 	t.Cleanup(func() { ring.Close() })
@@ -164,6 +166,7 @@ func TestPipelinesAreExact(t *testing.T) {
 
 // Callers whose connections are killed while the servers forget the script, and who partly leave, are charged once each at most, and everybody who is admitted is charged.
 func TestPipelinesWhoseConnectionsAreKilled(t *testing.T) {
+	t.Parallel()
 	const tags, callers, times, limit = 24, 48, 150, 150
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t)
@@ -221,6 +224,7 @@ func TestPipelinesWhoseConnectionsAreKilled(t *testing.T) {
 // A master that is killed while callers wait for it fails these within their budgets, and no other, and none of its calls is charged without having
 // been told of.
 func TestPipelinesToAKilledMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, node := range slices.Concat(cluster.Masters, cluster.Replicas) {
 		do(t, node.Client(t), "config", "set", "cluster-require-full-coverage", "no")

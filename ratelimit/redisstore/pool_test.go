@@ -71,6 +71,7 @@ func TestOneConnection(t *testing.T) {
 // TestOneConnectionStalls holds that, where the only connection of a client has a call without an answer, that call and all behind it end with their
 // budgets, without which they would last for an hour, and that callers are decided again once the connection is gone.
 func TestOneConnectionStalls(t *testing.T) {
+	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Standalone(t).Addr())
 	onePools(t, proxy.Addr(), func(t *testing.T, client *redis.Client) {
 		s, p := newStore(t, client, redisstore.WithBudget(short)), redistest.Prefix(t)

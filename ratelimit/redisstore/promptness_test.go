@@ -114,6 +114,7 @@ func wantPrompt(t *testing.T, over time.Duration) {
 
 // TestPulse holds that what the machine does not do is not taken for its fault, and what it does is.
 func TestPulse(t *testing.T) {
+	t.Parallel()
 	d := timed(func() { <-time.After(2 * slack) })
 	if d.took < 2*slack || d.over(0) > d.took {
 		t.Errorf("a call of %v took %v, and outlasted no budget by %v", 2*slack, d.took, d.over(0))

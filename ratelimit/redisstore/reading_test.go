@@ -100,6 +100,7 @@ func TestHookThatReads(t *testing.T) {
 // TestHookThatReadsWhatIsNotSent holds what such a hook costs: that a call is sent is known by its words being read, so one whose budget ends while it waits for a connection
 // fails as one that may have been, and may be: charged once, for nobody. One that surely is not, where no connection can be had, is known for that all the same.
 func TestHookThatReadsWhatIsNotSent(t *testing.T) {
+	t.Parallel()
 	f, key := &faults{}, redistest.Prefix(t)
 	server := redistest.Standalone(t)
 	client := server.Client(t, func(o *redis.Options) { o.PoolSize, o.Dialer, o.ReadTimeout = 1, f.dial, 10*time.Second })

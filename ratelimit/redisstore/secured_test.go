@@ -17,6 +17,7 @@ import (
 // TestClientCertificates holds that a server which wants a client's certificate, as Redis does by default, is misconfigured for a client that has none, from the first
 // time that the server gets to say so, and decides for one that has.
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	secure := redistest.StartTLS(t, "--tls-auth-clients", "yes")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		t.Run(tls.VersionName(version), func(t *testing.T) {
@@ -35,6 +36,7 @@ func TestClientCertificates(t *testing.T) {
 
 // TestMisnamedMaster holds that Sentinels which know no master of the client's name are misconfigured, and Sentinels that are down are not.
 func TestMisnamedMaster(t *testing.T) {
+	t.Parallel()
 	trio := redistest.StartSentinel(t)
 	client := trio.Client(t, func(o *redis.FailoverOptions) { o.MasterName, o.DialerRetries = "nobody's", 1 })
 	s := newStore(t, client)

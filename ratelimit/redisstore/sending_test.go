@@ -48,6 +48,7 @@ func faultyClients(t *testing.T, f *faults) map[string]redis.UniversalClient {
 
 // TestLostReply holds that a script is executed at most once, whatever the client's own retries are.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	f := &faults{}
 	for name, client := range faultyClients(t, f) {
 		for _, test := range []struct {
@@ -97,6 +98,7 @@ func TestGiveBackIsRepeated(t *testing.T) {
 // TestKilledConnections kills the clients' connections under load: no call is charged more than once, and none is
 // allowed without being charged.
 func TestKilledConnections(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := newStore(t, server.Client(t))
 	key := "rl:killed"

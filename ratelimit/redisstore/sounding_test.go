@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
@@ -96,6 +98,7 @@ func TestSomethingElseListens(t *testing.T) {
 // TestCheckNamesTLS holds that a check finds a client that speaks TLS and a server that does not, and the other way round, where neither
 // of both says so.
 func TestCheckNamesTLS(t *testing.T) {
+	t.Parallel()
 	secure, plain := redistest.StartTLS(t).Addr(), redistest.Standalone(t).Addr()
 	for name, test := range map[string]struct {
 		addr string
@@ -107,7 +110,7 @@ func TestCheckNamesTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothClients(t, test.addr, test.tls, func(t *testing.T, client redis.UniversalClient) {
-				findings, err := newStore(t, client).Check(context.Background(), nil)
+				findings, err := newStore(t, client, redisstore.WithBudget(3*time.Second)).Check(context.Background(), nil)
 				if err == nil || classOf(err) == store.Misconfigured {
 					t.Errorf("Check = %v, want an error of another class than %v", err, store.Misconfigured)
 				}

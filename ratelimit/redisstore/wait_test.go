@@ -48,6 +48,7 @@ func bucketName(t *testing.T) string {
 // TestWaitersOfSeveralProcesses lets callers of three limiters wait for one limit: all of them pass, and by the server's clock
 // none before the law lets as many go.
 func TestWaitersOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	const calls = 45
 	for _, test := range []struct {

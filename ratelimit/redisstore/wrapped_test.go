@@ -17,6 +17,7 @@ import (
 // TestClientsInClients holds that a program's own client, of which nobody knows how many servers are behind it, counts each key at its server: as the
 // client in it does, and no more than the limit.
 func TestClientsInClients(t *testing.T) {
+	t.Parallel()
 	server := redistest.Standalone(t)
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs: map[string]string{"one": server.Addr(), "two": redistest.Start(t).Addr()}, HeartbeatFrequency: time.Hour,
