@@ -24,7 +24,7 @@ type row struct {
 	fault     string
 	invariant string
 
-	quick   bool                      // the quick suite runs produce, too
+	long    string                    // why only the long suite produces the fault
 	produce func(t *testing.T) string // produces the fault, fails unless the invariant holds, and returns what happened
 	test    string                    // the tests of this package that do, which stand elsewhere
 	not     string                    // why there is no such test
@@ -99,15 +99,15 @@ var faultMatrix = []row{
 
 	// Cluster, Sentinel, replication
 	{fault: "ASK, TRYAGAIN, MOVED, a master killed", invariant: "followed once; executed at most once; recovers", test: "TestClusterChanges"},
-	{fault: "a slot moves under load", invariant: "no error reaches a caller; charged = admitted", produce: resharding},
-	{fault: "a slot moves, and its masters do not agree on where it is", invariant: "unavailable, not charged, whatever the client's MaxRedirects; decides again", produce: disputed},
+	{fault: "a slot moves under load", invariant: "no error reaches a caller; charged = admitted", produce: resharding, long: "it moves slots several times, which TestClusterChanges does once"},
+	{fault: "a slot moves, and its masters do not agree on where it is", invariant: "unavailable, not charged, whatever the client's MaxRedirects; decides again", produce: disputed, long: "it starts two clusters"},
 	{fault: "a client that follows no redirection, and a slot that has moved", invariant: "found; never misconfigured", test: "TestMovedWithoutRedirections"},
 	{fault: "CROSSSLOT", invariant: "keys of one script share a slot", test: "TestSlot TestSharedSlot"},
 	{fault: "undeclared keys", invariant: "no script touches one", test: "TestClusterDeclaredKeys/PeekChargesNothing"},
 	{fault: "denied in one slot, under load", invariant: "nothing stays charged in the others", test: "TestDeniedAcrossSlots TestManyDeniedAcrossSlots"},
 	{fault: "replies of give-backs lost on one node", invariant: "sliding logs: nothing denied stays charged; compact logs: what was cut off at most", produce: lostGiveBacks},
-	{fault: "promotion by Sentinel under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: promotion},
-	{fault: "promotion in a Cluster under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: clusterPromotion},
+	{fault: "promotion by Sentinel under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: promotion, long: "it waits for a promotion, as TestSentinelFailover does"},
+	{fault: "promotion in a Cluster under load", invariant: "admitted ≤ limit + lost writes; recovers without a restart", produce: clusterPromotion, long: "it waits for a promotion, as TestClusterChanges does"},
 	{fault: "promotion by Sentinel under instances that are counted", invariant: "counted as before; no fewer where the count is lost", test: "TestAttendancePromotion"},
 	{fault: "the master of a program's Redis killed under load, onfail=local, two instances", not: "in examples/shop, whose TestMasterKilled does"},
 	{fault: "promotion with lost writes", invariant: "admitted = limit + lost writes", produce: lostWrites},
@@ -124,10 +124,13 @@ var faultMatrix = []row{
 	{fault: "TIME moves within a script", invariant: "read once", test: "TestScriptReadsTimeOnce"},
 }
 
-// TestFaults produces every fault of the matrix for real, and prints the matrix with what happened, and how long decisions took, none of which outlasts its
-// budget. The long suite fails where a fault is not
-// produced, if programs are required.
+// TestFaults produces the faults of the matrix for real. No decision outlasts its budget. The long suite prints the matrix
+// with what happened, and how long decisions took. It fails where a fault is not produced, if programs are required.
 func TestFaults(t *testing.T) {
+	if !suite.Long() && !*whole {
+		quickFaults(t)
+		return
+	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "fault\twhat happened\tinvariant\tp99, slowest\tresult")
@@ -151,6 +154,25 @@ func TestFaults(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
+// quickFaults produces the faults that take little time, in parallel. One watch is for the calls of all of them.
+func quickFaults(t *testing.T) {
+	calls := watch(t)
+	t.Cleanup(func() { calls.hold(t) })
+	for _, r := range faultMatrix {
+		t.Run(r.fault, func(t *testing.T) {
+			switch {
+			case r.long != "":
+				suite.NeedLong(t, r.long)
+			case r.produce != nil:
+				t.Parallel()
+				r.produce(t)
+			default:
+				r.run(t, &produced{})
+			}
+		})
+	}
+}
+
 // produced is what came of a row.
 type produced struct {
 	happened string
@@ -161,9 +183,6 @@ type produced struct {
 func (r *row) run(t *testing.T, got *produced) {
 	got.result = "skipped" // unless it comes to another
 	if r.produce != nil {
-		if !r.quick {
-			suite.NeedLong(t, "producing every fault takes minutes")
-		}
 		calls := watch(t)
 		got.happened = r.produce(t)
 		got.prompt, got.result = calls.hold(t), "pass"
