@@ -36,7 +36,7 @@ func TestEverythingOn(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			quickParallel(t)
-			storetest.Run(t, func(t *testing.T) storetest.Subject {
+			storetest.RunSample(t, func(t *testing.T) storetest.Subject {
 				subjects.Add(1)
 				s := remembered(t, &answers, test.open(t))
 				ahead := prefetch.New(s.Store)

@@ -129,7 +129,10 @@ func TestStandalone(t *testing.T) {
 func TestCluster(t *testing.T) {
 	quickParallel(t)
 	client := redistest.NewCluster(t).Client(t)
-	runLaws(t, "held", heldClock(client))
+	t.Run("held", func(t *testing.T) {
+		quickParallel(t)
+		storetest.RunSample(t, heldClock(client))
+	})
 	runLaws(t, "own", ownClock(client))
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 	"github.com/rlgen/rlgen/rules"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // TestManyAreDecidedAsOne holds that calls on one limit, which share a script and its short way, are told what they are told one by one and in detail, for
@@ -34,7 +35,11 @@ func TestManyAreDecidedAsOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMany(t, client(t))
-			for range 200 {
+			rounds := 60
+			if suite.Long() {
+				rounds = 200
+			}
+			for range rounds {
 				m.round(pauses[m.random.IntN(len(pauses))])
 			}
 			m.aroundZero()

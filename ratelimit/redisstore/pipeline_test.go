@@ -91,7 +91,6 @@ func TestPipeline(t *testing.T) {
 
 // A slot that has moved, or is about to, keeps nobody of other slots waiting, and is charged once.
 func TestPipelineOfMovedSlots(t *testing.T) {
-	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, test := range []struct {
 		name  string

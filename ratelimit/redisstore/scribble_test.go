@@ -12,7 +12,7 @@ import (
 
 // TestKeepsNoRequests holds the store to what every store promises while its callers write over the requests of each call that is decided: they may ask something else with them.
 func TestKeepsNoRequests(t *testing.T) {
-	t.Parallel()
+	quickParallel(t)
 	drawFewer(t)
 	scribbling := func(open func(t *testing.T) storetest.Subject) func(t *testing.T) storetest.Subject {
 		return func(t *testing.T) storetest.Subject {
