@@ -19,9 +19,8 @@ import (
 
 // TestDenyCache holds the store to what every store promises while what it denies is remembered before it.
 func TestDenyCache(t *testing.T) {
-	quickParallel(t)
+	t.Parallel()
 	all := suite.Long() && drawsAll()
-	drawFewer(t)
 	var answers, subjects atomic.Int64
 	t.Cleanup(func() {
 		if n := answers.Load(); n < 100 && subjects.Load() > 10 && !t.Failed() { // of few laws, as -run may choose, nothing is expected
@@ -51,8 +50,8 @@ func TestDenyCache(t *testing.T) {
 		{"own", ownClock(client)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			quickParallel(t)
-			storetest.RunSample(t, func(t *testing.T) storetest.Subject { return remembered(t, &answers, test.open(t)) })
+			t.Parallel()
+			storetest.RunSample(t, func(t *testing.T) storetest.Subject { return remembered(t, &answers, fewer(test.open)(t)) })
 		})
 	}
 }

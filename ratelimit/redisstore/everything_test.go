@@ -18,8 +18,7 @@ import (
 // calls of every other key ask for permits that may have been taken ahead. None are, for these laws are exact; package ratelimit's TestPrefetchInWindows and
 // its neighbours hold by the same stack that no window has more calls than its limit where they are.
 func TestEverythingOn(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
+	t.Parallel()
 	client := redistest.Standalone(t).Client(t)
 	var answers, asked, subjects atomic.Int64
 	t.Cleanup(func() {
@@ -35,10 +34,10 @@ func TestEverythingOn(t *testing.T) {
 		{"own", ownClock(client)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			quickParallel(t)
+			t.Parallel()
 			storetest.RunSample(t, func(t *testing.T) storetest.Subject {
 				subjects.Add(1)
-				s := remembered(t, &answers, test.open(t))
+				s := remembered(t, &answers, fewer(test.open)(t))
 				ahead := prefetch.New(s.Store)
 				t.Cleanup(func() {
 					if err := ahead.Close(context.Background()); err != nil {

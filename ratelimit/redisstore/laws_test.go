@@ -34,35 +34,23 @@ func ownClock(client redis.UniversalClient) func(t *testing.T) storetest.Subject
 // quickDraws is how many cases each law draws in the quick suite.
 const quickDraws = 3
 
-// quickParallel runs t in parallel with other tests in the quick suite. In the long suite, [drawFewer] changes a flag,
-// so only one test may draw at a time.
-func quickParallel(t *testing.T) {
-	t.Helper()
-	if !suite.Long() {
-		t.Parallel()
-	}
-}
-
 // runLaws runs the laws as a subtest.
 func runLaws(t *testing.T, name string, open func(t *testing.T) storetest.Subject) {
 	t.Run(name, func(t *testing.T) {
-		quickParallel(t)
+		t.Parallel()
 		storetest.Run(t, open)
 	})
 }
 
-// drawFewer makes the laws draw fewer cases in the long suite: another test holds the same script to all of them.
-func drawFewer(t *testing.T) {
-	t.Helper()
-	if !suite.Long() || drawsAll() {
-		return
+// fewer makes the laws draw fewer cases in the long suite: another test holds the same script to all of them.
+func fewer(open func(t *testing.T) storetest.Subject) func(t *testing.T) storetest.Subject {
+	return func(t *testing.T) storetest.Subject {
+		s := open(t)
+		if suite.Long() && !drawsAll() {
+			s.Cases = 10
+		}
+		return s
 	}
-	f := flag.Lookup("rapid.checks")
-	before := f.Value.String()
-	if err := f.Value.Set("10"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Value.Set(before) })
 }
 
 // drawsAll reports whether no test may draw fewer cases: -rapid.checks is set, as by .ci/soak, or the script is
@@ -75,9 +63,8 @@ func drawsAll() bool {
 // TestMiniredis holds the clock of miniredis itself, with the script as it is shipped. Its keys expire as the clock
 // reaches new heights: a server whose clock is set back keeps its keys for longer, too.
 func TestMiniredis(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
-	storetest.Run(t, func(t *testing.T) storetest.Subject {
+	t.Parallel()
+	storetest.Run(t, fewer(func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 		t.Cleanup(func() { client.Close() })
@@ -91,46 +78,43 @@ func TestMiniredis(t *testing.T) {
 			}
 		})
 		return storetest.Subject{Store: newStore(t, client), Clock: clock}
-	})
+	}))
 }
 
 // TestMiniredisWithoutExpiry holds that no decision depends on what has expired.
 func TestMiniredisWithoutExpiry(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
-	storetest.RunSample(t, func(t *testing.T) storetest.Subject {
+	t.Parallel()
+	storetest.RunSample(t, fewer(func(t *testing.T) storetest.Subject {
 		server := miniredis.RunT(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 		t.Cleanup(func() { client.Close() })
 		clock := storetest.NewClock()
 		clock.OnMove(server.SetTime)
 		return storetest.Subject{Store: newStore(t, client), Clock: clock}
-	})
+	}))
 }
 
 func TestStandalone(t *testing.T) {
-	quickParallel(t)
+	t.Parallel()
 	client := redistest.Standalone(t).Client(t)
 	runLaws(t, "held", heldClock(client))
 	runLaws(t, "own", ownClock(client))
 	t.Run("alone", func(t *testing.T) {
-		quickParallel(t)
-		drawFewer(t)
-		storetest.RunSample(t, heldClock(client, redisstore.WithBatching(1)))
+		t.Parallel()
+		storetest.RunSample(t, fewer(heldClock(client, redisstore.WithBatching(1))))
 	})
 	t.Run("RESP2", func(t *testing.T) {
-		quickParallel(t)
-		drawFewer(t)
+		t.Parallel()
 		client := redistest.Standalone(t).Client(t, func(o *redis.Options) { o.Protocol = 2 })
-		storetest.RunSample(t, heldClock(client))
+		storetest.RunSample(t, fewer(heldClock(client)))
 	})
 }
 
 func TestCluster(t *testing.T) {
-	quickParallel(t)
+	t.Parallel()
 	client := redistest.NewCluster(t).Client(t)
 	t.Run("held", func(t *testing.T) {
-		quickParallel(t)
+		t.Parallel()
 		storetest.RunSample(t, heldClock(client))
 	})
 	runLaws(t, "own", ownClock(client))
@@ -138,26 +122,24 @@ func TestCluster(t *testing.T) {
 
 // TestClusterDeclaredKeys makes the cluster refuse any key that the script has not declared.
 func TestClusterDeclaredKeys(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
+	t.Parallel()
 	client := redistest.NewCluster(t).Client(t)
-	storetest.RunSample(t, heldClock(client, redisstore.WithShebang()))
+	storetest.RunSample(t, fewer(heldClock(client, redisstore.WithShebang())))
 }
 
 func TestSentinel(t *testing.T) {
-	quickParallel(t)
+	t.Parallel()
 	client := redistest.NewSentinel(t).Client(t)
 	runLaws(t, "own", ownClock(client))
 }
 
 // TestRing decides each key on its own, on one of several servers.
 func TestRing(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
+	t.Parallel()
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
 		"one": redistest.Standalone(t).Addr(),
 		"two": redistest.Start(t).Addr(),
 	}})
 	t.Cleanup(func() { client.Close() })
-	storetest.RunSample(t, heldClock(client))
+	storetest.RunSample(t, fewer(heldClock(client)))
 }

@@ -12,11 +12,10 @@ import (
 
 // TestKeepsNoRequests holds the store to what every store promises while its callers write over the requests of each call that is decided: they may ask something else with them.
 func TestKeepsNoRequests(t *testing.T) {
-	quickParallel(t)
-	drawFewer(t)
+	t.Parallel()
 	scribbling := func(open func(t *testing.T) storetest.Subject) func(t *testing.T) storetest.Subject {
 		return func(t *testing.T) storetest.Subject {
-			s := open(t)
+			s := fewer(open)(t)
 			s.Store = scribbler{s.Store}
 			return s
 		}

@@ -198,7 +198,7 @@ var buckets = []rules.Algorithm{rules.TokenBucket, rules.LeakyBucket, rules.GCRA
 // windows and change, permits given back, and time in any step, sometimes back.
 func testBuckets(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := newCounterWalk(s, fmt.Sprintf("buckets%d:", cases))
@@ -213,7 +213,7 @@ func testBuckets(t *testing.T, s Subject) {
 // alike: the same calls, the same retry-after, the same remaining.
 func testBisimulation(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		r := rules.Rule{

@@ -37,7 +37,7 @@ func (tr trace) with(a rules.Algorithm) trace {
 // logs that are long, rules that change, permits given back once or again, and time in any step, back too.
 func testCompactLog(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := compactWalk{subject: s, asked: map[time.Time]bool{}, prefix: fmt.Sprintf("%scompact%d", s.Prefix, cases)}

@@ -121,7 +121,7 @@ func (m intervalModel) changed(req store.Request) bool {
 // in any step and back, and beside it a log that denies now and then.
 func testIntervals(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := intervalWalk{subject: s, prefix: fmt.Sprintf("%sintervals%d:", s.Prefix, cases), model: intervalModel{}}

@@ -77,7 +77,7 @@ func (m *queueModel) over(latest int64) bool { return m.free != nil && ceil(m.fr
 // wait, in any step of time, some of them given back.
 func testQueue(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := queueWalk{subject: s, prefix: fmt.Sprintf("%squeue%d:", s.Prefix, cases), latest: s.Clock.Now().UnixMicro(), left: 12}
@@ -247,7 +247,7 @@ type release struct {
 // its retry-after and not 1 µs before.
 func testQueueSpacing(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		req := store.Request{
 			Key: fmt.Sprintf("%sspacing%d", s.Prefix, cases), Algorithm: rules.LeakyBucket, Queue: true,
@@ -343,7 +343,7 @@ func testQueueUnderConcurrency(t *testing.T, s Subject) {
 func queueScenes(law func(sc *scene)) func(t *testing.T, s Subject) {
 	return func(t *testing.T, s Subject) {
 		cases := 0
-		rapid.Check(t, func(rt *rapid.T) {
+		s.check(t, 0, func(rt *rapid.T) {
 			cases++
 			s.Clock.Move(24 * time.Hour)
 			sc := &scene{T: rt, subject: s, key: fmt.Sprintf("%squeue:%d", s.Prefix, cases), limit: rules.Limit{

@@ -29,8 +29,7 @@ type scene struct {
 func scenes(law func(sc *scene)) func(t *testing.T, s Subject) {
 	return forEach(func(t *testing.T, s Subject, v variant) {
 		cases := 0
-		defer setFlag(t, "rapid.checks", v.checks())()
-		rapid.Check(t, func(rt *rapid.T) {
+		s.check(t, v.checks(), func(rt *rapid.T) {
 			cases++
 			s.Clock.Move(24 * time.Hour)
 			law(&scene{T: rt, subject: s, variant: v, limit: v.draw(rt), key: fmt.Sprintf("%s%s:%d", s.Prefix, v.options, cases)})
@@ -38,30 +37,35 @@ func scenes(law func(sc *scene)) func(t *testing.T, s Subject) {
 	})
 }
 
-// checks is how often a law is tried on drawn limits of the variant: less often of buckets by another name, unless the flag
-// says how often.
-func (v variant) checks() string {
+// checks is the most cases of a law for the variant: fewer of buckets by another name, and 0, for as many as the flag says,
+// if it is set.
+func (v variant) checks() int {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
-		return checks.Value.String()
+		return 0
 	}
 	if v.sameAs != "" && v.burst {
-		return "12"
+		return 12
 	}
-	return "30"
+	return 30
 }
 
-// setFlag sets a flag and returns what sets it back.
-func setFlag(t *testing.T, name, value string) func() {
+// check checks prop as [rapid.Check] does, on at most so many cases if most is not 0. It changes no flag, so that tests
+// can run in parallel.
+func (s Subject) check(t *testing.T, most int, prop func(*rapid.T)) {
 	t.Helper()
-	f := flag.Lookup(name)
-	old := f.Value.String()
-	if old == value {
-		return func() {} // tests that run in parallel only read the flag
+	if s.Cases > 0 && (most == 0 || most > s.Cases) {
+		most = s.Cases
 	}
-	if err := f.Value.Set(value); err != nil {
-		t.Fatal(err)
-	}
-	return func() { f.Value.Set(old) }
+	cases, failed := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		if cases++; most > 0 && cases > most && !failed { // a case that fails is repeated in order to shrink it
+			return
+		}
+		ended := false
+		defer func() { failed = failed || !ended || rt.Failed() }()
+		prop(rt)
+		ended = true
+	})
 }
 
 // pasts runs law on drawn limits of a variant that have been called, moments ago and longer.

@@ -15,6 +15,7 @@ package storetest
 import (
 	"flag"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/rlgen/rlgen/ratelimit/store"
@@ -31,6 +32,9 @@ type Subject struct {
 
 	// Prefix begins every key that the tests use. Give one where the store outlives the test.
 	Prefix string
+
+	// Cases is the most random cases of each test, or 0 for as many as the flag -rapid.checks says.
+	Cases int
 }
 
 // Run tests the stores that open gives, one for each test: with its clock held, all of what a store promises;
@@ -51,7 +55,7 @@ var sampled = []string{
 }
 
 func run(t *testing.T, open func(t *testing.T) Subject, sample bool) {
-	fixSeed(t)
+	fixSeed()
 	tests := []struct {
 		name string
 		held bool // needs a clock
@@ -152,17 +156,17 @@ func run(t *testing.T, open func(t *testing.T) Subject, sample bool) {
 	}
 }
 
-// fixSeed makes the drawn calls those of one seed, unless the flag has named another.
-func fixSeed(t *testing.T) {
-	t.Helper()
+// fixSeed makes the drawn calls those of one seed, unless the flag has named another. It writes the flag once, for tests
+// in parallel read it.
+var fixSeed = sync.OnceFunc(func() {
 	seed := flag.Lookup("rapid.seed")
 	if seed.Value.String() != "0" {
 		return
 	}
 	if err := seed.Value.Set("1"); err != nil {
-		t.Fatalf("rapid.seed: %v", err)
+		panic(err)
 	}
-}
+})
 
 // repeats returns how often a test without random cases repeats its calls.
 func repeats(quick, long int) int {

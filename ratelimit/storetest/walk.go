@@ -16,7 +16,7 @@ import (
 // sometimes set back, rules that change, and permits that are given back, once or again.
 func testModel(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := walk{

@@ -214,7 +214,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // testWindows compares the store with the models on random calls of two limits, of which one may be a bucket.
 func testWindows(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		w := newCounterWalk(s, fmt.Sprintf("windows%d:", cases))
@@ -256,7 +256,7 @@ func changeWindow(rt *rapid.T, l *rules.Limit) {
 // moments when something has just left.
 func testNeverMore(t *testing.T, s Subject) {
 	cases := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	s.check(t, 0, func(rt *rapid.T) {
 		cases++
 		s.Clock.Move(24 * time.Hour)
 		l := rules.Limit{Algorithm: rules.SlidingWindow, Segments: rapid.SampledFrom([]int64{0, 1, 2, 3, 7}).Draw(rt, "segments")}
