@@ -216,7 +216,6 @@ func TestCheckOfAKeyOfAnotherProgram(t *testing.T) {
 // TestCheckOfPermissions holds that a check asks about every command that the documentation lists, and sends none that a
 // user with just these may not.
 func TestCheckOfPermissions(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	user := func(permissions string) *redisstore.Store {

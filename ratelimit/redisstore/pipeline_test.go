@@ -165,7 +165,6 @@ func TestPipelinesAreExact(t *testing.T) {
 
 // Callers whose connections are killed while the servers forget the script, and who partly leave, are charged once each at most, and everybody who is admitted is charged.
 func TestPipelinesWhoseConnectionsAreKilled(t *testing.T) {
-	t.Parallel()
 	const tags, callers, times, limit = 24, 48, 150, 150
 	cluster := redistest.StartCluster(t)
 	client := cluster.Client(t)

@@ -98,7 +98,6 @@ func TestSomethingElseListens(t *testing.T) {
 // TestCheckNamesTLS holds that a check finds a client that speaks TLS and a server that does not, and the other way round, where neither
 // of both says so.
 func TestCheckNamesTLS(t *testing.T) {
-	t.Parallel()
 	secure, plain := redistest.StartTLS(t).Addr(), redistest.Standalone(t).Addr()
 	for name, test := range map[string]struct {
 		addr string
