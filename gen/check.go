@@ -377,10 +377,6 @@ func (m *method) checkTogether() {
 				found = true // reported
 			case p.Name(i) == p.Name(j):
 				at(l.line.column("name"), other, " has two limits named %q, want one for each; write name= and another word", p.Name(i))
-			case p.KeyTemplate(i) == p.KeyTemplate(j) && l.Alternative(&other.Limit):
-				if differ := rules.SameState(&other.Limit, &l.Limit); differ != nil {
-					at(l.line.column("plan"), other, " has two plans with the key %s that count in different ways: %v; write what the other has, or bucket= and another word", p.KeyTemplate(i), differ)
-				}
 			case p.KeyTemplate(i) == p.KeyTemplate(j):
 				at(l.line.column("bucket"), other, " has two limits with the key %s, want one for each; write bucket= and another word, or put the rules into one limit", p.KeyTemplate(i))
 			default:
@@ -399,7 +395,7 @@ func (m *method) checkTogether() {
 // allow, empty if there is none.
 func covered(l, other *limit) string {
 	both := other.Limit
-	if l.Mode != both.Mode || l.Alternative(&other.Limit) {
+	if l.Mode != both.Mode || l.Plan != both.Plan && l.Plan != "" && both.Plan != "" {
 		return ""
 	}
 	if l.Kind != both.Kind || l.Per != both.Per || l.By != both.By || l.When != both.When || l.Cost != both.Cost {

@@ -53,11 +53,11 @@ func checkBuckets(sink *findings, m *method, buckets map[string]*limit) {
 	}
 }
 
-// bucketKeys returns what names the count of a limit: its key with its plan, and for one with a bucket also that of the bucket whatever
+// bucketKeys returns what names the count of a limit: its key, and for one with a bucket also that of the bucket whatever
 // the algorithm, by which a key is told apart.
 func bucketKeys(p *rules.Policy, i int) []string {
 	l := p.Limits[i]
-	keys := []string{p.KeyTemplate(i) + " " + l.Plan}
+	keys := []string{p.KeyTemplate(i)}
 	if l.Bucket != "" {
 		prefix, _ := p.Key(i)
 		keys = append(keys, prefix+" "+l.Kind.String()+" "+l.Whose().String()+" "+l.Bucket+" "+l.Plan+" "+l.Mode.String())

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -74,7 +73,7 @@ func (l *Limiter) claims() []lock.Claim {
 	var claims []lock.Claim
 	for key, limit := range l.keys {
 		if limit.Kind.Holds() {
-			claims = append(claims, lock.Claim{Name: key.template, Limit: limit.Count, Cost: 1})
+			claims = append(claims, lock.Claim{Name: key, Limit: limit.Count, Cost: 1})
 		}
 	}
 	slices.SortFunc(claims, func(a, b lock.Claim) int { return strings.Compare(a.Name, b.Name) })
@@ -90,12 +89,9 @@ func (l *Limiter) probes() []store.Request {
 	for key, limit := range l.keys {
 		switch limit.Kind {
 		case rules.IP, rules.User, rules.Global, rules.Key:
-			probes = append(probes, store.NewRequest(limit, key.template, 0))
+			probes = append(probes, store.NewRequest(limit, key, 0))
 		}
 	}
-	slices.SortFunc(probes, func(a, b store.Request) int { // of two under one key, the one with a ban asks for more
-		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(b.Ban, a.Ban))
-	})
-	probes = slices.CompactFunc(probes, func(a, b store.Request) bool { return a.Key == b.Key })
+	slices.SortFunc(probes, func(a, b store.Request) int { return strings.Compare(a.Key, b.Key) })
 	return probes
 }

@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"ratelimit/override/redisoverride": {"rules", "ratelimit/override", "github.com/redis/go-redis/v9"},
 	"ratelimit/internal/denycache":     {"ratelimit/store"},
 	"ratelimit/internal/prefetch":      {"ratelimit/store"},
-	"ratelimit/storetest":              {"rules", "ratelimit/store", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
+	"ratelimit/storetest":              {"rules", "ratelimit/store", "testdata/suite", "testdata/traces", "github.com/google/go-cmp", "pgregory.net/rapid"},
 	"testdata/traces":                  {},
 	"ratelimit/redisstore":             {"rules", "ratelimit/store", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9"},
 	"ratelimit/redisurl":               {"github.com/redis/go-redis/v9"},

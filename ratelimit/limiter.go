@@ -50,10 +50,10 @@ type Limiter struct {
 	lines      lines
 
 	mu     sync.Mutex
-	fleets map[string]*fleet          // by prefix
-	member string                     // what this limiter is called in them
-	types  map[string]string          // the package of each type, by "orders.Orders"
-	keys   map[keyOfPlan]*rules.Limit // a limit that counts under each key
+	fleets map[string]*fleet       // by prefix
+	member string                  // what this limiter is called in them
+	types  map[string]string       // the package of each type, by "orders.Orders"
+	keys   map[string]*rules.Limit // a limit that counts under each key
 
 	policies []*rules.Policy // that are prepared
 	refused  string          // why overrides were last refused; empty once they are not
@@ -75,7 +75,7 @@ func New(s store.Store, opts ...Option) (*Limiter, error) {
 		health:     health{what: "rate limit store"},
 		lockHealth: health{what: "lock store"},
 		types:      make(map[string]string),
-		keys:       make(map[keyOfPlan]*rules.Limit),
+		keys:       make(map[string]*rules.Limit),
 	}
 	for _, o := range opts {
 		o.apply(l)
@@ -159,9 +159,6 @@ func (l *Limiter) Prepare(p *rules.Policy) (*Guard, error) {
 	return l.compile(p, p, nil)
 }
 
-// keyOfPlan is the template of a key, and the plan that a limit which counts under it is for.
-type keyOfPlan struct{ template, plan string }
-
 // register takes note of the names that p's keys are made of.
 func (l *Limiter) register(p *rules.Policy) error {
 	l.mu.Lock()
@@ -174,8 +171,7 @@ func (l *Limiter) register(p *rules.Policy) error {
 	for i := range p.Limits {
 		key := l.template(p, i)
 		own := &p.Limits[i]
-		of := keyOfPlan{key, own.Plan}
-		other, ok := l.keys[of]
+		other, ok := l.keys[key]
 		if ok && !slices.Equal(other.Rules, own.Rules) {
 			return fmt.Errorf("%s %s has the rules %v under the key %s, where another limit has %v: give both the same rules, or other buckets",
 				p.Type, p.Method, own.Rules, key, other.Rules)
@@ -186,7 +182,7 @@ func (l *Limiter) register(p *rules.Policy) error {
 					p.Type, p.Method, own, key, other, err)
 			}
 		}
-		l.keys[of] = own
+		l.keys[key] = own
 	}
 	if !slices.Contains(l.policies, p) {
 		l.policies = append(l.policies, p)

@@ -82,7 +82,7 @@ func TestPeek(t *testing.T) {
 	}
 	check("overridden", peek(context.Background(), user, "Create/user"), "Create/user 4,1m: 2 of 4, 2 left, retry 0s, reset 1m0s;")
 	keys, err := guard.Keys(context.Background(), user)
-	if err != nil || len(keys) != 2 || !slices.Equal(keys[0].Keys, []string{"rl:user=alice:orders.Orders-Create"}) || keys[1].Keys[0] != "rl:user=alice:orders.Orders-Create@gcra" {
+	if err != nil || len(keys) != 2 || !slices.Equal(keys[0].Keys, []string{"rl:user=alice:orders.Orders-Create"}) || keys[1].Keys[0] != "rl:user=alice:orders.Orders-Create@gcra@plan=pro" {
 		t.Errorf("Keys = %+v, %v, want those of both limits", keys, err)
 	}
 }

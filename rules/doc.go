@@ -122,11 +122,9 @@
 // A limit with charge takes its permit before the call, and gives it back when the outcome is another one. It is for methods
 // that return an error; of several, the last counts. A panic is an error.
 //
-// Limits of one kind with different plans are alternatives: a call meets those of its caller's plan, and those without a plan. They share
-// a key where they differ in their plan, rules and burst alone, so that a caller who changes plans takes along what is counted: a log
-// its calls, of any window; a window its count, for a rule of the same window; and a bucket the time until it is full, for a rule of the same window, so that an empty one is
-// empty still. What there is of other windows begins anew. A caller on a plan that no limit of a kind is for, or on none, is let through by
-// missing=allow on one of them, or where one has no plan, and else refused.
+// Limits of one kind with different plans are alternatives: a call meets the limits of its caller's plan, and those without a
+// plan. Each plan has its own count. If all limits of a kind are for plans, a call by a caller on another plan, or on none, fails
+// with ratelimit.ErrUnknownPlan, unless one of the limits has missing=allow.
 //
 // A shadow has a key of its own, so that what it counts does not mix with the limit that it stands beside. It makes no call wait.
 //

@@ -51,8 +51,7 @@ func (p *Policy) enforced() int {
 // Key returns the parts of limit i's key that no call changes: a key is prefix:id:bucket. The bucket is escaped, and
 // is the method's own ("orders.Orders-Create") unless the directive names one. A suffix tells apart what would
 // otherwise be one key: "@2" for the second limit of a kind, "@" and its name for an
-// algorithm other than the default, "@concurrency", "@lock" and "@shadow". Limits of several plans share a key where they
-// differ in their plan and their numbers alone, so that a caller who changes plans takes along what is counted.
+// algorithm other than the default, "@concurrency", "@lock", "@plan=pro" and "@shadow". So each plan has its own count.
 func (p *Policy) Key(i int) (prefix, bucket string) {
 	l := &p.Limits[i]
 	prefix, bucket = l.Prefix, l.Bucket
@@ -69,6 +68,9 @@ func (p *Policy) Key(i int) (prefix, bucket string) {
 	if l.Algorithm != SlidingLog {
 		bucket += "@" + l.Algorithm.String()
 	}
+	if l.Plan != "" {
+		bucket += "@plan=" + Escape(l.Plan)
+	}
 	if l.Mode == Shadow {
 		bucket += "@" + l.Mode.String()
 	}
@@ -78,15 +80,14 @@ func (p *Policy) Key(i int) (prefix, bucket string) {
 	return prefix, bucket
 }
 
-// nth returns limit i's place, from 1, among the limits that would have its key if no suffix told them apart, and of which one call
-// may meet several.
+// nth returns limit i's place, from 1, among the limits that would have its key if no number told them apart.
 func (p *Policy) nth(i int) int {
 	l := &p.Limits[i]
 	nth := 1
 	for j := range i {
 		other := &p.Limits[j]
 		if other.Kind == l.Kind && other.Whose() == l.Whose() && other.Algorithm == l.Algorithm && other.Mode == l.Mode &&
-			other.Bucket == "" && !l.Alternative(other) {
+			other.Bucket == "" && other.Plan == l.Plan {
 			nth = max(nth, 1+p.nth(j))
 		}
 	}

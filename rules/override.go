@@ -226,15 +226,14 @@ func (p Place) behind(column int) Place {
 
 // checkShared reports limits that share a count, and that overrides leave with different numbers.
 func (r *resolution) checkShared(policies []*Policy) {
-	type count struct{ key, plan string }
-	first := make(map[count]limitAt)
+	first := make(map[string]limitAt) // by key
 	for _, p := range policies {
 		for i := range p.Limits {
-			of := count{p.KeyTemplate(i), p.Limits[i].Plan}
-			if other, ok := first[of]; ok {
+			key := p.KeyTemplate(i)
+			if other, ok := first[key]; ok {
 				r.checkAlike(limitAt{p, i}, other)
 			} else {
-				first[of] = limitAt{p, i}
+				first[key] = limitAt{p, i}
 			}
 		}
 	}

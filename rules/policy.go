@@ -66,7 +66,7 @@ type Limit struct {
 
 	// Mode says whether the limit denies calls.
 	Mode Mode
-	// Plan is whose calls the limit is for, of those whose callers are on a plan; empty for everybody's. See [Limit.Alternative].
+	// Plan is the plan whose callers the limit is for; empty for all callers. Each plan has its own count.
 	Plan string
 }
 

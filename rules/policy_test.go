@@ -119,12 +119,13 @@ func TestNamesAndKeys(t *testing.T) {
 		{
 			"plans", Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: User, Plan: "free"}, {Kind: User, Plan: "pro"}, {Kind: User}, {Kind: User, Plan: "pro"}, {Kind: User, Plan: "free", Algorithm: GCRA}}},
 			"C/user/free C/user/pro C/user C/user2/pro C/user2/free",
-			"rl:user=<id>:a.B-C rl:user=<id>:a.B-C rl:user=<id>:a.B-C@2 rl:user=<id>:a.B-C@3 rl:user=<id>:a.B-C@gcra",
+			"rl:user=<id>:a.B-C@plan=free rl:user=<id>:a.B-C@plan=pro rl:user=<id>:a.B-C " +
+				"rl:user=<id>:a.B-C@plan=pro@2 rl:user=<id>:a.B-C@gcra@plan=free",
 		},
 		{
 			"shadows", Policy{Type: "a.B", Method: "C", Limits: []Limit{{Kind: User, Mode: Shadow}, {Kind: User}, {Kind: User, Mode: Shadow, Plan: "pro"}}},
 			"C/user/shadow C C/user/pro/shadow",
-			"rl:user=<id>:a.B-C@shadow rl:user=<id>:a.B-C rl:user=<id>:a.B-C@shadow@2",
+			"rl:user=<id>:a.B-C@shadow rl:user=<id>:a.B-C rl:user=<id>:a.B-C@plan=pro@shadow",
 		},
 		{
 			"escapes", Policy{Type: "größe.Map[struct{}]", Method: "Löschen", Limits: []Limit{{Kind: Global}}},

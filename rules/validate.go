@@ -27,8 +27,8 @@ func (p *Policy) Validate() error {
 	for i := range p.Limits {
 		v.limit(i)
 	}
-	v.distinct("name", p.Name, func(i, j int) string { return "want one for each; set Name" })
-	v.distinct("key", p.KeyTemplate, v.shareKey)
+	v.distinct("name", p.Name, "want one for each; set Name")
+	v.distinct("key", p.KeyTemplate, "want one for each; set Bucket or Prefix to another word, or put the rules into one limit")
 	return v.err()
 }
 
@@ -91,8 +91,8 @@ func (v *validation) limit(i int) {
 	}
 }
 
-// distinct checks that no two limits have the same, unless clash says nothing against it.
-func (v *validation) distinct(what string, of func(int) string, clash func(i, j int) string) {
+// distinct checks that no two limits have the same text. The message ends with want.
+func (v *validation) distinct(what string, of func(int) string, want string) {
 	first := map[string]int{}
 	for i := range v.policy.Limits {
 		text := of(i)
@@ -101,20 +101,6 @@ func (v *validation) distinct(what string, of func(int) string, clash func(i, j 
 			first[text] = i
 			continue
 		}
-		if why := clash(i, j); why != "" {
-			v.failf("has the %s %q for Limits[%d] and Limits[%d], %s", what, text, j, i, why)
-		}
+		v.failf("has the %s %q for Limits[%d] and Limits[%d], %s", what, text, j, i, want)
 	}
-}
-
-// shareKey says why two limits may not have one key, "" if they may: they are for several plans and keep their calls alike.
-func (v *validation) shareKey(i, j int) string {
-	l, other := &v.policy.Limits[i], &v.policy.Limits[j]
-	if !l.Alternative(other) {
-		return "want one for each; set Bucket or Prefix to another word, or put the rules into one limit"
-	}
-	if err := SameState(other, l); err != nil {
-		return fmt.Sprintf("where limits of several plans share what is counted: %v, or set Bucket to another word", err)
-	}
-	return ""
 }
