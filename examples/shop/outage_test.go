@@ -234,7 +234,7 @@ func (o *outage) share() {
 				passed++
 			}
 		}
-		kept := redis.ZCard(context.Background(), "rl:user="+user+":orders.Orders-Search").Val()
+		kept := redis.ZCard(context.Background(), "rl:user="+user+":orders.Orders-Search@plan=free").Val()
 		if o.began() != before {
 			return errors.New("the machine is too busy for the budget")
 		}
