@@ -1,8 +1,8 @@
 package redisoverride
 
 import (
-	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rlgen/rlgen/rules"
@@ -31,20 +31,35 @@ func Mend(policies []*rules.Policy, overrides []rules.Override, opts ...Option) 
 // mostMended is how many names one command takes away.
 const mostMended = 5
 
-var (
-	bare     = regexp.MustCompile(`^[A-Za-z0-9._/@%+=:,-]{1,200}$`)
-	quotable = regexp.MustCompile(`^[\p{L}\p{N}\p{P}\p{S} ]{1,200}$`)
-)
+// maxQuoted is the length of the longest word that a command names, in characters.
+const maxQuoted = 200
 
-// quoted is a word as a shell reads it, empty where it has letters that cannot be seen, or too many.
+// quoted returns a word as a shell reads it. It returns nothing for a word that is too long or has
+// characters that cannot be seen.
 func quoted(word string) string {
 	switch {
 	case word == "":
 		return `""`
-	case bare.MatchString(word):
+	case !utf8.ValidString(word) || utf8.RuneCountInString(word) > maxQuoted:
+		return ""
+	case !strings.ContainsFunc(word, notBare):
 		return word
-	case utf8.ValidString(word) && quotable.MatchString(word):
+	case !strings.ContainsFunc(word, notQuotable):
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	return ""
+}
+
+// notBare reports whether a shell may read a character as more than itself.
+func notBare(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("._/@%+=:,-", r)
+}
+
+// notQuotable reports whether a character cannot be seen.
+func notQuotable(r rune) bool {
+	return r != ' ' && !unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
 }
