@@ -20,6 +20,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/suite"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 const (
@@ -100,7 +102,7 @@ var markLine = regexp.MustCompile(`// TORTURE(-REJECT|-IGNORE)?: (\S+)`)
 // wrapped in one variant at least, what is to be refused is refused in all of them, at its place. What was generated
 // must pass go vet on several platforms. VERDICTS.tsv has what is said of each place.
 func TestCorpus(t *testing.T) {
-	module := newModule(t)
+	module := testmodule.New(t)
 	var all []verdict
 	for _, v := range variants {
 		dir := filepath.Join(module, v.name)
@@ -109,7 +111,7 @@ func TestCorpus(t *testing.T) {
 			checkManifest(t, places)
 		}
 		patterns := []string{"./...", "./testdata/..."}
-		all = append(all, judge(t, v.name, dir, patterns, moduleEnv(), places)...)
+		all = append(all, judge(t, v.name, dir, patterns, testmodule.Env(), places)...)
 	}
 	checkVerdicts(t, all)
 	compareVerdicts(t, verdictsFile, all)
@@ -421,19 +423,19 @@ func blamed(f gen.Finding, dir string, places []place) []place {
 	return on
 }
 
-// vetPlatforms runs go vet over packages of a module for three systems and two sets of tags, in short tests for this
-// system only.
+// vetPlatforms runs go vet over packages of a module with two sets of tags. The long suite does so for
+// three systems, the quick one for this system.
 func vetPlatforms(t *testing.T, dir string, packages []string) {
 	t.Helper()
 	systems := []string{"linux", "windows", "darwin"}
-	if testing.Short() {
+	if !suite.Long() {
 		systems = []string{runtime.GOOS}
 	}
 	for _, goos := range systems {
 		for _, tags := range []string{"", "far,slow"} {
 			vet := exec.Command("go", append([]string{"vet", "-tags=" + tags}, packages...)...)
 			vet.Dir = dir
-			vet.Env = append(moduleEnv(), "GOOS="+goos)
+			vet.Env = append(testmodule.Env(), "GOOS="+goos)
 			if out, err := vet.CombinedOutput(); err != nil {
 				t.Errorf("GOOS=%s go vet -tags=%s: %v\n%s", goos, tags, err, out)
 			}

@@ -16,28 +16,23 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/suite"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // TestForeign generates for services that embed interfaces of the standard library and of go-redis.
 func TestForeign(t *testing.T) {
-	dir := newModule(t)
+	dir := testmodule.New(t)
 	if err := os.CopyFS(dir, os.DirFS("../testdata/foreign")); err != nil {
 		t.Fatal(err)
 	}
 	checkForeign(t, dir)
 }
 
-// TestThirdParty does the same for interfaces of a module with many dependencies, where RLGEN_TEST_THIRDPARTY is set: they
-// have to be downloaded.
+// TestThirdParty does the same for interfaces of a module with many dependencies. They are downloaded.
 func TestThirdParty(t *testing.T) {
-	if os.Getenv("RLGEN_TEST_THIRDPARTY") == "" {
-		t.Skip("RLGEN_TEST_THIRDPARTY is not set")
-	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	suite.NeedLong(t, "downloads modules")
+	dir := testmodule.Dir(t)
 	if err := os.CopyFS(dir, os.DirFS("../testdata/thirdparty")); err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +40,14 @@ func TestThirdParty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "go.mod"), bytes.Replace(mod, []byte("=> ../.."), []byte("=> "+root), 1))
+	write(t, filepath.Join(dir, "go.mod"), bytes.Replace(mod, []byte("replace github.com/rlgen/rlgen => ../.."), []byte(testmodule.Replace()), 1))
 	checkForeign(t, dir)
 }
 
 // checkForeign generates in a module, vets it, and holds each wrapper to its interface.
 func checkForeign(t *testing.T, dir string) {
 	t.Helper()
-	r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv()})
+	r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +58,13 @@ func checkForeign(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	vet := exec.Command("go", "vet", "./...")
-	vet.Dir, vet.Env = dir, moduleEnv()
+	vet.Dir, vet.Env = dir, testmodule.Env()
 	if out, err := vet.CombinedOutput(); err != nil {
 		t.Fatalf("go vet: %v\n%s", err, out)
 	}
 	listed, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedExportFile,
-		Dir:  dir, Env: moduleEnv(),
+		Dir:  dir, Env: testmodule.Env(),
 	}, "./...")
 	if err != nil || packages.PrintErrors(listed) > 0 {
 		t.Fatalf("Load: %v", err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 var update = flag.Bool("update", false, "rewrite the expectations of testdata/gen")
@@ -26,7 +27,7 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
-	module := newModule(t)
+	module := testmodule.New(t)
 	for _, path := range archives {
 		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestGolden(t *testing.T) {
 	for _, platform := range [][]string{nil, {"GOOS=windows", "GOARCH=386"}} {
 		vet := exec.Command("go", "vet", "-tags=far", "./...")
 		vet.Dir = module
-		vet.Env = append(moduleEnv(), platform...)
+		vet.Env = append(testmodule.Env(), platform...)
 		if out, err := vet.CombinedOutput(); err != nil {
 			t.Errorf("%v go vet: %v\n%s", platform, err, out)
 		}
@@ -67,7 +68,7 @@ func generate(t *testing.T, dir string, archive *txtar.Archive) *txtar.Archive {
 		got.Files = append(got.Files, f)
 		write(t, filepath.Join(dir, f.Name), f.Data)
 	}
-	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv(), DI: di(t, string(archive.Comment))}
+	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env(), DI: di(t, string(archive.Comment))}
 	r, err := gen.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -120,32 +121,6 @@ func di(t *testing.T, comment string) gen.DI {
 	return gen.DI{}
 }
 
-// newModule returns the directory of a new module, example.com/m, that requires this one and all that it requires.
-func newModule(t testing.TB) string {
-	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	text := strings.Replace(string(mod), "module github.com/rlgen/rlgen", "module example.com/m", 1) +
-		"\nrequire github.com/rlgen/rlgen v0.0.0\nreplace github.com/rlgen/rlgen => " + root + "\n"
-	write(t, filepath.Join(dir, "go.mod"), []byte(text))
-	write(t, filepath.Join(dir, "go.sum"), sum)
-	return dir
-}
-
-// moduleEnv is the environment for the go command in such a module.
-func moduleEnv() []string { return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") }
-
 func write(t testing.TB, path string, text []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -158,7 +133,7 @@ func write(t testing.TB, path string, text []byte) {
 
 // TestDeterministic generates for a package with many imports several times, and where other files stand in the place of what it generates.
 func TestDeterministic(t *testing.T) {
-	dir := newModule(t)
+	dir := testmodule.New(t)
 	write(t, filepath.Join(dir, "b/b.go"), []byte(`package b
 
 import (

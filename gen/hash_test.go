@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // hashed is a package that the cases of TestHash change.
@@ -46,7 +47,7 @@ func (s *Store) Drop(key string) {}
 
 // TestHash changes a package and asks which of its generated files tell so by their hash.
 func TestHash(t *testing.T) {
-	dir := newModule(t)
+	dir := testmodule.New(t)
 	before := hashes(t, dir, "package/orders.go", hashed)
 	const wrappers, both = "orders_ratelimit.go", "orders_ratelimit.go ratelimit_fx.go"
 	for _, test := range []struct {
@@ -101,7 +102,7 @@ func TestHash(t *testing.T) {
 func hashes(t *testing.T, module, name, text string) map[string]string {
 	t.Helper()
 	write(t, filepath.Join(module, name), []byte(text))
-	r, err := gen.Run(t.Context(), gen.Config{Dir: module, Patterns: []string{"./..."}, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+	r, err := gen.Run(t.Context(), gen.Config{Dir: module, Patterns: []string{"./..."}, Env: testmodule.Env(), DI: gen.DI{Fx: true}})
 	if err != nil || r.Failed() {
 		t.Fatalf("Run: %v, %v", r.Findings, err)
 	}

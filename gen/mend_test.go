@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // TestMends applies the mends of a package's findings, and generates for what comes of it without a finding. The lines
 // stand in an interface, before a method of each.
 func TestMends(t *testing.T) {
-	dir := newModule(t)
+	dir := testmodule.New(t)
 	cases := []struct{ name, lines, want string }{
 		{"block", "\t/* ratelimit:user 10,1s */", "\t//ratelimit:user 10,1s"},
 		{"second", "\t//ratelimit:user 10,1s //ratelimit:ip 5,1s", "\t//ratelimit:ip 5,1s\n\t//ratelimit:user 10,1s"},
@@ -33,7 +34,7 @@ func TestMends(t *testing.T) {
 	for _, c := range cases {
 		write(t, filepath.Join(dir, c.name, c.name+".go"), []byte(text(c.name, c.lines)))
 	}
-	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv()}
+	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env()}
 	r, err := gen.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

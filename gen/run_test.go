@@ -12,12 +12,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // threePackages returns a module with directives in three packages, of which one has files for windows only.
 func threePackages(t *testing.T) string {
 	t.Helper()
-	dir := newModule(t)
+	dir := testmodule.New(t)
 	for _, file := range []string{"a/a.go", "b/b.go", "sub/far/far_windows.go"} {
 		name := strings.Split(filepath.Base(file), "_")[0]
 		name = strings.TrimSuffix(name, ".go")
@@ -36,7 +37,7 @@ type Svc interface {
 
 func texts(t *testing.T, dir string, patterns ...string) map[string]string {
 	t.Helper()
-	r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: patterns, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+	r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: patterns, Env: testmodule.Env(), DI: gen.DI{Fx: true}})
 	if err != nil || r.Failed() {
 		t.Fatalf("Run(%v) = %v, %v", patterns, r, err)
 	}
@@ -90,7 +91,7 @@ func TestPathsOfNoPackage(t *testing.T) {
 		"./missing":   "directory not found",
 		"./a/a.txt":   "directory not found",
 	} {
-		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./a", pattern}, Env: moduleEnv()})
+		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./a", pattern}, Env: testmodule.Env()})
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprint(r.Findings)
@@ -106,7 +107,7 @@ func TestRelativeDir(t *testing.T) {
 	dir := threePackages(t)
 	want := texts(t, dir, "./...")
 	t.Chdir(filepath.Dir(dir))
-	r, err := gen.Run(t.Context(), gen.Config{Dir: filepath.Base(dir), Patterns: []string{"./..."}, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+	r, err := gen.Run(t.Context(), gen.Config{Dir: filepath.Base(dir), Patterns: []string{"./..."}, Env: testmodule.Env(), DI: gen.DI{Fx: true}})
 	if err != nil || r.Failed() || len(r.Files) != len(want) {
 		t.Fatalf("Run = %v, %v, want %d files", r, err, len(want))
 	}
@@ -122,7 +123,7 @@ func TestRelativeDir(t *testing.T) {
 func TestCommitAtOnce(t *testing.T) {
 	dir := threePackages(t)
 	result := func() *gen.Result {
-		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv()})
+		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env()})
 		if err != nil || r.Failed() {
 			t.Fatalf("Run = %v, %v", r, err)
 		}

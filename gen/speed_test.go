@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // BenchmarkRun generates for two modules: one of 100 packages with 1,000 annotated methods, one of 500 packages of which
@@ -34,7 +35,7 @@ func BenchmarkRun(b *testing.B) {
 // will.
 func compare(b *testing.B, dir, unit string, yardstick func()) {
 	run := func() {
-		r, err := gen.Run(b.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: moduleEnv(), DI: gen.DI{Fx: true}})
+		r, err := gen.Run(b.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env(), DI: gen.DI{Fx: true}})
 		if err != nil || r.Failed() {
 			b.Fatalf("Run: %v, %v", r, err)
 		}
@@ -62,7 +63,7 @@ func compare(b *testing.B, dir, unit string, yardstick func()) {
 // load loads packages with their syntax and types, and what they depend on from export data.
 func load(b *testing.B, dir string, patterns ...string) {
 	b.Helper()
-	cfg := &packages.Config{Mode: packages.LoadSyntax, Dir: dir, Env: moduleEnv(), Context: b.Context()}
+	cfg := &packages.Config{Mode: packages.LoadSyntax, Dir: dir, Env: testmodule.Env(), Context: b.Context()}
 	if _, err := packages.Load(cfg, patterns...); err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func load(b *testing.B, dir string, patterns ...string) {
 func list(b *testing.B, dir string) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), "go", "list", "./...")
-	cmd.Dir, cmd.Env = dir, moduleEnv()
+	cmd.Dir, cmd.Env = dir, testmodule.Env()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
@@ -81,7 +82,7 @@ func list(b *testing.B, dir string) {
 // the standard library, and every tenth the one before it.
 func newCorpus(b testing.TB, packages, annotated, methods int) string {
 	b.Helper()
-	dir := newModule(b)
+	dir := testmodule.New(b)
 	for i := range packages {
 		var text strings.Builder
 		fmt.Fprintf(&text, "package p%d\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\t\"time\"\n", i)

@@ -2,10 +2,15 @@ package gen
 
 import (
 	"go/ast"
-	sources "go/importer"
+	importers "go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -41,7 +46,7 @@ var whole struct {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := types.Config{Importer: sources.ForCompiler(files, "source", nil)}
+	conf := types.Config{Importer: standardImporter(t, files, file)}
 	pkg, err := conf.Check("a", files, []*ast.File{file}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,4 +58,28 @@ var whole struct {
 			}
 		}
 	}
+}
+
+// standardImporter returns an importer of the packages of the standard library that a file imports. It
+// reads export data, so it needs no C compiler.
+func standardImporter(t *testing.T, files *token.FileSet, file *ast.File) types.Importer {
+	t.Helper()
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, export, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		exports[path] = export
+	}
+	return importers.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
 // TestWild is as TestCorpus for the packages of each testdata/wild/*.txtar, in directories of one module that have the
@@ -19,7 +21,7 @@ func TestWild(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
-	module := newModule(t)
+	module := testmodule.New(t)
 	var all []verdict
 	for _, v := range variants[:2] {
 		dir := filepath.Join(module, v.name)
@@ -30,7 +32,7 @@ func TestWild(t *testing.T) {
 		if v.name == "global" {
 			places = append(places, writeDeclared(t, dir, "example.com/m/"+v.name+"/", v.directive)...)
 		}
-		all = append(all, judge(t, v.name, dir, []string{"./..."}, moduleEnv(), places)...)
+		all = append(all, judge(t, v.name, dir, []string{"./..."}, testmodule.Env(), places)...)
 	}
 	checkVerdicts(t, all)
 	compareVerdicts(t, "../testdata/wild/verdicts.tsv", all)
@@ -112,6 +114,7 @@ func writeDeclared(t *testing.T, dir, module string, directive func(place) strin
 
 // TestWildModules is as TestWild for archives that are modules of their own, or workspaces of them.
 func TestWildModules(t *testing.T) {
+	module := testmodule.Dir(t)
 	var all []verdict
 	for _, m := range []struct {
 		name     string
@@ -120,11 +123,11 @@ func TestWildModules(t *testing.T) {
 		env      []string
 		vendor   bool
 	}{
-		{name: "major", patterns: []string{"./..."}, modules: []string{"."}, env: moduleEnv()},
-		{name: "workspace", patterns: []string{"./a/...", "./b/..."}, modules: []string{"a", "b"}, env: append(os.Environ(), "GOFLAGS=", "GOWORK=")},
-		{name: "vendored", patterns: []string{"./..."}, modules: []string{"."}, env: append(os.Environ(), "GOFLAGS=-mod=vendor", "GOWORK=off"), vendor: true},
+		{name: "major", patterns: []string{"./..."}, modules: []string{"."}, env: testmodule.Env()},
+		{name: "workspace", patterns: []string{"./a/...", "./b/..."}, modules: []string{"a", "b"}, env: append(testmodule.Env(), "GOFLAGS=", "GOWORK=")},
+		{name: "vendored", patterns: []string{"./..."}, modules: []string{"."}, env: append(testmodule.Env(), "GOFLAGS=-mod=vendor"), vendor: true},
 	} {
-		dir := filepath.Join(t.TempDir(), m.name)
+		dir := filepath.Join(module, m.name)
 		places := extract(t, "../testdata/wild/modules/"+m.name+".txtar", filepath.Dir(dir), "example.com/m/", variants[1].directive)
 		for i := range places {
 			places[i].file = strings.TrimPrefix(places[i].file, m.name+"/")
@@ -134,7 +137,7 @@ func TestWildModules(t *testing.T) {
 		}
 		if m.vendor {
 			write(t, filepath.Join(dir, "keep.go"), []byte("package svc\n\nimport (\n\t_ \"github.com/rlgen/rlgen/ratelimit\"\n\t_ \"github.com/rlgen/rlgen/rules\"\n)\n"))
-			goCommand(t, dir, moduleEnv(), "mod", "vendor")
+			goCommand(t, dir, testmodule.Env(), "mod", "vendor")
 		}
 		verdicts := judge(t, "global", dir, m.patterns, m.env, places)
 		for i := range verdicts {
@@ -150,16 +153,14 @@ func TestWildModules(t *testing.T) {
 // requireRoot lets a module require this one, and all that it requires.
 func requireRoot(t *testing.T, dir string) {
 	t.Helper()
-	like := newModule(t)
-	mod, err := os.ReadFile(filepath.Join(like, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := os.ReadFile(filepath.Join(like, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	own, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := testmodule.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,6 @@ func requireRoot(t *testing.T, dir string) {
 	own = bytes.Replace(own, []byte("go 1.26\n"), nil, 1)
 	_, rest, _ := bytes.Cut(mod, []byte("\n"))
 	write(t, filepath.Join(dir, "go.mod"), slices.Concat(name, []byte("\n"), rest, own))
-	write(t, filepath.Join(dir, "go.sum"), sum)
 }
 
 // goCommand runs the go command, which must not fail.

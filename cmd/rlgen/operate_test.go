@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -34,7 +35,7 @@ type operationsLab struct {
 	releases []func()
 }
 
-// TestOperations runs the scripts of testdata/operations. Besides testscript's own commands there are
+// TestOperations runs the scripts of testdata/operations. Besides the commands of scriptCommands there are
 //
 //	redis server|password|limited|tls|cluster|sentinel   starts one, and has REDIS_URL lead to it
 //	call number method id                        calls a method of limits.json, as a program does; the calls may be denied
@@ -47,71 +48,61 @@ type operationsLab struct {
 //	executed                                     fails if a server has searched for keys
 //	unspoiled file                               fails if a file holds the password
 func TestOperations(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
+	params := scriptParams(t, "operations")
+	setup := params.Setup
+	params.Setup = func(env *testscript.Env) error {
+		lab := &operationsLab{t: env.T().(testing.TB)}
+		env.Values["lab"] = lab
+		env.Defer(lab.close)
+		return setup(env)
 	}
-	goEnv := goEnvironment(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join(root, "testdata", "operations"),
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			for name, value := range goEnv {
-				env.Setenv(name, value)
-			}
-			lab := &operationsLab{t: env.T().(testing.TB)}
-			env.Values["lab"] = lab
-			env.Defer(lab.close)
-			return writeModule(root, env.WorkDir)
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"redis": func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).start(ts, args[0]) },
-			"call": func(ts *testscript.TestScript, _ bool, args []string) {
-				n, err := strconv.Atoi(args[0])
-				ts.Check(err)
-				guard, ctx := labOf(ts).guard(ts, args[1], args[2])
-				for range n {
-					_, permit, err := guard.Hold(ctx)
-					if err != nil && !errors.Is(err, ratelimit.ErrExceeded) {
-						ts.Fatalf("call: %v", err)
-					}
-					permit.Done(nil)
-				}
-			},
-			"hold": func(ts *testscript.TestScript, _ bool, args []string) {
-				guard, ctx := labOf(ts).guard(ts, args[0], args[1])
+	maps.Copy(params.Cmds, map[string]func(*testscript.TestScript, bool, []string){
+		"redis": func(ts *testscript.TestScript, _ bool, args []string) { labOf(ts).start(ts, args[0]) },
+		"call": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.Atoi(args[0])
+			ts.Check(err)
+			guard, ctx := labOf(ts).guard(ts, args[1], args[2])
+			for range n {
 				_, permit, err := guard.Hold(ctx)
-				ts.Check(err)
-				labOf(ts).releases = append(labOf(ts).releases, func() { permit.Done(nil) })
-			},
-			"listen": func(ts *testscript.TestScript, _ bool, args []string) {
-				channel := labOf(ts).clients[0].Subscribe(context.Background(), args[0])
-				labOf(ts).releases = append(labOf(ts).releases, func() { channel.Close() })
-				_, err := channel.Receive(context.Background())
-				ts.Check(err)
-			},
-			"mute": func(ts *testscript.TestScript, _ bool, _ []string) {
-				ts.Check(labOf(ts).clients[0].Do(context.Background(), "acl", "setuser", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err())
-				ts.Setenv("REDIS_URL", strings.Replace(ts.Getenv("REDIS_URL"), "redis://", "redis://mute:pw@", 1))
-			},
-			"config": func(ts *testscript.TestScript, _ bool, args []string) {
-				for _, client := range labOf(ts).clients {
-					ts.Check(client.ConfigSet(context.Background(), args[0], args[1]).Err())
+				if err != nil && !errors.Is(err, ratelimit.ErrExceeded) {
+					ts.Fatalf("call: %v", err)
 				}
-			},
-			"executed":  func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).searched(ts) },
-			"unspoiled": unspoiled,
-			"hset":      hset,
-			"harmless": func(ts *testscript.TestScript, _ bool, args []string) {
-				for _, file := range args {
-					if text := ts.ReadFile(file); strings.ContainsFunc(text, moves) {
-						ts.Fatalf("%s has more than letters in it: %q", file, text)
-					}
+				permit.Done(nil)
+			}
+		},
+		"hold": func(ts *testscript.TestScript, _ bool, args []string) {
+			guard, ctx := labOf(ts).guard(ts, args[0], args[1])
+			_, permit, err := guard.Hold(ctx)
+			ts.Check(err)
+			labOf(ts).releases = append(labOf(ts).releases, func() { permit.Done(nil) })
+		},
+		"listen": func(ts *testscript.TestScript, _ bool, args []string) {
+			channel := labOf(ts).clients[0].Subscribe(context.Background(), args[0])
+			labOf(ts).releases = append(labOf(ts).releases, func() { channel.Close() })
+			_, err := channel.Receive(context.Background())
+			ts.Check(err)
+		},
+		"mute": func(ts *testscript.TestScript, _ bool, _ []string) {
+			ts.Check(labOf(ts).clients[0].Do(context.Background(), "acl", "setuser", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err())
+			ts.Setenv("REDIS_URL", strings.Replace(ts.Getenv("REDIS_URL"), "redis://", "redis://mute:pw@", 1))
+		},
+		"config": func(ts *testscript.TestScript, _ bool, args []string) {
+			for _, client := range labOf(ts).clients {
+				ts.Check(client.ConfigSet(context.Background(), args[0], args[1]).Err())
+			}
+		},
+		"executed":  func(ts *testscript.TestScript, _ bool, _ []string) { labOf(ts).searched(ts) },
+		"unspoiled": unspoiled,
+		"hset":      hset,
+		"harmless": func(ts *testscript.TestScript, _ bool, args []string) {
+			for _, file := range args {
+				if text := ts.ReadFile(file); strings.ContainsFunc(text, moves) {
+					ts.Fatalf("%s has more than letters in it: %q", file, text)
 				}
-			},
+			}
 		},
 	})
+	testscript.Run(t, params)
 }
 
 func labOf(ts *testscript.TestScript) *operationsLab { return ts.Value("lab").(*operationsLab) }
@@ -146,6 +137,7 @@ func (lab *operationsLab) start(ts *testscript.TestScript, kind string) {
 		secure := redistest.StartTLS(lab.t)
 		lab.clients, url = []redis.UniversalClient{secure.Server.Client(lab.t)}, "rediss://"+secure.Addr()
 		ts.Setenv("AUTHORITY", secure.Authority)
+		ts.Setenv("TLS_ADDR", secure.Addr())
 		ts.Setenv("PLAIN_ADDR", redistest.Start(lab.t).Addr())
 	case "cluster":
 		cluster := redistest.StartCluster(lab.t)
