@@ -13,6 +13,7 @@ import (
 // TestAnalyzer runs the analyzer over the packages of testdata/analyzer, whose comments say what it is to find; since
 // nothing may stand behind a directive, they stand before it.
 func TestAnalyzer(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.Abs("../testdata/analyzer")
 	if err != nil {
 		t.Fatal(err)

@@ -102,6 +102,7 @@ var markLine = regexp.MustCompile(`// TORTURE(-REJECT|-IGNORE)?: (\S+)`)
 // wrapped in one variant at least, what is to be refused is refused in all of them, at its place. What was generated
 // must pass go vet on several platforms. VERDICTS.tsv has what is said of each place.
 func TestCorpus(t *testing.T) {
+	t.Parallel()
 	module := testmodule.New(t)
 	var all []verdict
 	for _, v := range variants {

@@ -22,6 +22,7 @@ import (
 
 // TestForeign generates for services that embed interfaces of the standard library and of go-redis.
 func TestForeign(t *testing.T) {
+	t.Parallel()
 	dir := testmodule.New(t)
 	if err := os.CopyFS(dir, os.DirFS("../testdata/foreign")); err != nil {
 		t.Fatal(err)
@@ -31,6 +32,7 @@ func TestForeign(t *testing.T) {
 
 // TestThirdParty does the same for interfaces of a module with many dependencies. They are downloaded.
 func TestThirdParty(t *testing.T) {
+	t.Parallel()
 	suite.NeedLong(t, "downloads modules")
 	dir := testmodule.Dir(t)
 	if err := os.CopyFS(dir, os.DirFS("../testdata/thirdparty")); err != nil {

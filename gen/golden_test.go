@@ -2,6 +2,7 @@ package gen_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/suite"
 	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
@@ -27,26 +29,30 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
+	t.Parallel()
 	module := testmodule.New(t)
-	for _, path := range archives {
-		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
-		t.Run(name, func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := generate(t, filepath.Join(module, name), archive)
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(got), 0o666); err != nil {
+	t.Run("cases", func(t *testing.T) { // returns when all cases have ended
+		for _, path := range archives {
+			name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				archive, err := txtar.ParseFile(path)
+				if err != nil {
 					t.Fatal(err)
 				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(got))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
-		})
-	}
+				got := generate(t, filepath.Join(module, name), archive)
+				if *update {
+					if err := os.WriteFile(path, txtar.Format(got), 0o666); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(got))); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", path, diff)
+				}
+			})
+		}
+	})
 	for _, platform := range [][]string{nil, {"GOOS=windows", "GOARCH=386"}} {
 		vet := exec.Command("go", "vet", "-tags=far", "./...")
 		vet.Dir = module
@@ -96,6 +102,9 @@ func generate(t *testing.T, dir string, archive *txtar.Archive) *txtar.Archive {
 		}
 		got.Files = append(got.Files, txtar.File{Name: "want/" + filepath.ToSlash(rel), Data: f.Text})
 	}
+	if !suite.Long() { // TestCorpus and TestWild run a second time
+		return got
+	}
 	again, err := gen.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -131,10 +140,12 @@ func write(t testing.TB, path string, text []byte) {
 	}
 }
 
-// TestDeterministic generates for a package with many imports several times, and where other files stand in the place of what it generates.
+// TestDeterministic generates for a package with many imports several times, and where other files stand
+// in the place of what it generates.
 func TestDeterministic(t *testing.T) {
+	t.Parallel()
 	dir := testmodule.New(t)
-	write(t, filepath.Join(dir, "b/b.go"), []byte(`package b
+	const source = `package b
 
 import (
 	"context"
@@ -152,27 +163,38 @@ type C[K comparable, V any] interface {
 	//ratelimit:global 10,1s
 	M(ctx context.Context, k K) (V, error)
 }
-`))
-	first := texts(t, dir, "./b")
-	for range 4 {
-		if again := texts(t, dir, "./b"); len(again) != 2 || !maps.Equal(first, again) {
-			t.Fatalf("Run gives other files each time: %v", slices.Sorted(maps.Keys(again)))
+`
+	formers := []func(text string) string{ // of the same file
+		func(text string) string { return text },
+		func(text string) string { return strings.Replace(text, `"net/url"`, `"net/mail"`, 1) },
+		func(text string) string { return strings.Replace(text, `"net/url"`, `other "net/url"`, 1) },
+		func(text string) string {
+			return strings.Replace(text, `"net/url"`, `"net/url"`+"\n\tu \"math/rand/v2\"", 1)
+		},
+		func(text string) string { return text[:strings.Index(text, "import")] },
+		func(text string) string { return text + "<<<<<<< HEAD\n" },
+		func(text string) string { return "<<<<<<< HEAD\n" + text },
+		func(text string) string { return "" },
+	}
+	for i := range formers {
+		own := strings.Replace(source, "package b", fmt.Sprintf("package b%d", i), 1)
+		write(t, filepath.Join(dir, fmt.Sprintf("b%d/b.go", i)), []byte(own))
+	}
+	first := texts(t, dir, "./...")
+	if again := texts(t, dir, "./..."); len(again) != 2*len(formers) || !maps.Equal(first, again) {
+		t.Fatalf("Run gives other files each time: %v", slices.Sorted(maps.Keys(again)))
+	}
+	for i, former := range formers {
+		path := fmt.Sprintf("b%d/b_ratelimit.go", i)
+		write(t, filepath.Join(dir, path), []byte(former(first[path])))
+	}
+	again := texts(t, dir, "./...")
+	for path, text := range first {
+		if again[path] != text {
+			t.Errorf("in the place of another file Run gives %s\n%s\nwant\n%s", path, again[path], text)
 		}
 	}
-	const path = "b/b_ratelimit.go"
-	for _, former := range []string{ // of the same file
-		first[path],
-		strings.Replace(first[path], `"net/url"`, `"net/mail"`, 1),
-		strings.Replace(first[path], `"net/url"`, `other "net/url"`, 1),
-		strings.Replace(first[path], `"net/url"`, `"net/url"`+"\n\tu \"math/rand/v2\"", 1),
-		first[path][:strings.Index(first[path], "import")],
-		first[path] + "<<<<<<< HEAD\n",
-		"<<<<<<< HEAD\n" + first[path],
-		"",
-	} {
-		write(t, filepath.Join(dir, path), []byte(former))
-		if got := texts(t, dir, "./b"); !maps.Equal(first, got) {
-			t.Errorf("in the place of\n%s\nRun gives\n%s", former, got[path])
-		}
+	if len(again) != len(first) {
+		t.Errorf("Run gives %v", slices.Sorted(maps.Keys(again)))
 	}
 }

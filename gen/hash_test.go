@@ -1,9 +1,11 @@
 package gen_test
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,12 +47,12 @@ func (s *Store) Put(ctx context.Context, key string) error { return nil }
 func (s *Store) Drop(key string) {}
 `
 
-// TestHash changes a package and asks which of its generated files tell so by their hash.
+// TestHash changes a package and asks which of its generated files tell so by their hash. Each test
+// has a package of its own, and all are generated in two runs, before and after the change.
 func TestHash(t *testing.T) {
-	dir := testmodule.New(t)
-	before := hashes(t, dir, "package/orders.go", hashed)
+	t.Parallel()
 	const wrappers, both = "orders_ratelimit.go", "orders_ratelimit.go ratelimit_fx.go"
-	for _, test := range []struct {
+	tests := []struct {
 		name, old, new string
 		want           string // the files whose hash changes
 	}{
@@ -75,16 +77,34 @@ func TestHash(t *testing.T) {
 		{"constructor", "NewOrders()", "NewOrders(dsn string)", both},
 		{"receiver", "func (s *Store)", "func (s Store)", wrappers},
 		{"name of a wrapper", "// Orders takes orders.\n", "//ratelimit:wrapper Limited\n", both},
-	} {
+	}
+	dir := testmodule.New(t)
+	writeAll := func(text func(i int) string) {
+		for i := range tests {
+			own := strings.Replace(text(i), "package orders", fmt.Sprintf("package orders%d", i), 1)
+			write(t, filepath.Join(dir, strconv.Itoa(i), "orders.go"), []byte(own))
+		}
+	}
+	writeAll(func(int) string { return hashed })
+	before := hashes(t, dir)
+	writeAll(func(i int) string {
+		test := tests[i]
+		text := strings.ReplaceAll(hashed, test.old, test.new)
+		if test.name == "method of an interface in another place" {
+			text = strings.Replace(text, "error\n\tClose() error\n}", "error\n}", 1)
+		}
+		if text == hashed {
+			t.Fatalf("%s: the package has no %q", test.name, test.old)
+		}
+		return text
+	})
+	after := hashes(t, dir)
+	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			text := strings.Replace(hashed, test.old, test.new, -1)
-			if test.name == "method of an interface in another place" {
-				text = strings.Replace(text, "error\n\tClose() error\n}", "error\n}", 1)
+			before, after := before[strconv.Itoa(i)], after[strconv.Itoa(i)]
+			if len(before) != 2 {
+				t.Errorf("%d files are generated, want 2", len(before))
 			}
-			if text == hashed {
-				t.Fatalf("the package has no %q", test.old)
-			}
-			after := hashes(t, dir, "package/orders.go", text)
 			var changed []string
 			for _, name := range slices.Sorted(maps.Keys(before)) {
 				if before[name] != after[name] {
@@ -98,24 +118,27 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// hashes writes one file, generates, and returns the hash lines of what is generated, by name.
-func hashes(t *testing.T, module, name, text string) map[string]string {
+// hashes generates, and returns the hash lines of what is generated, by directory and name.
+func hashes(t *testing.T, module string) map[string]map[string]string {
 	t.Helper()
-	write(t, filepath.Join(module, name), []byte(text))
 	r, err := gen.Run(t.Context(), gen.Config{Dir: module, Patterns: []string{"./..."}, Env: testmodule.Env(), DI: gen.DI{Fx: true}})
 	if err != nil || r.Failed() {
 		t.Fatalf("Run: %v, %v", r.Findings, err)
 	}
-	lines := map[string]string{}
+	lines := map[string]map[string]string{}
 	for _, f := range r.Files {
+		dir, name := filepath.Base(filepath.Dir(f.Path)), filepath.Base(f.Path)
+		if lines[dir] == nil {
+			lines[dir] = map[string]string{}
+		}
 		for line := range strings.Lines(string(f.Text)) {
 			if hash, ok := strings.CutPrefix(line, "//rlgen:hash "); ok {
-				lines[filepath.Base(f.Path)] = strings.TrimSpace(hash)
+				lines[dir][name] = strings.TrimSpace(hash)
 			}
 		}
-	}
-	if len(lines) != len(r.Files) {
-		t.Fatalf("%d of %d files have a hash", len(lines), len(r.Files))
+		if lines[dir][name] == "" {
+			t.Fatalf("%s has no hash", f.Path)
+		}
 	}
 	return lines
 }

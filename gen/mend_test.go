@@ -15,6 +15,7 @@ import (
 // TestMends applies the mends of a package's findings, and generates for what comes of it without a finding. The lines
 // stand in an interface, before a method of each.
 func TestMends(t *testing.T) {
+	t.Parallel()
 	dir := testmodule.New(t)
 	cases := []struct{ name, lines, want string }{
 		{"block", "\t/* ratelimit:user 10,1s */", "\t//ratelimit:user 10,1s"},

@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/rlgen/rlgen/gen"
+	"github.com/rlgen/rlgen/testdata/suite"
 	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
@@ -51,10 +52,15 @@ func texts(t *testing.T, dir string, patterns ...string) map[string]string {
 // TestPatterns wants the same of every way to name the packages, in any order, directories without a file for this
 // system among them.
 func TestPatterns(t *testing.T) {
+	t.Parallel()
 	dir := threePackages(t)
 	want := texts(t, dir, "./...")
 	if want["sub/far/far_ratelimit_windows.go"] == "" {
 		t.Fatalf("./... generates no far_ratelimit_windows.go")
+	}
+	shuffles := 1
+	if suite.Long() {
+		shuffles = 4
 	}
 	ways := [][]string{
 		{"example.com/m/..."},
@@ -65,7 +71,7 @@ func TestPatterns(t *testing.T) {
 		{filepath.Join(dir, "a"), "./a/../b/", filepath.ToSlash(dir) + "/sub/..."},
 	}
 	for _, patterns := range ways {
-		for range 2 {
+		for range shuffles {
 			rand.Shuffle(len(patterns), func(i, j int) { patterns[i], patterns[j] = patterns[j], patterns[i] })
 			if diff := gocmp.Diff(want, texts(t, dir, patterns...)); diff != "" {
 				t.Errorf("%v (-./... +got):\n%s", patterns, diff)
@@ -76,6 +82,7 @@ func TestPatterns(t *testing.T) {
 
 // TestPathsOfNoPackage wants what go list says of paths beside those of packages, even where there are directives below them.
 func TestPathsOfNoPackage(t *testing.T) {
+	t.Parallel()
 	dir := threePackages(t)
 	a, err := os.ReadFile(filepath.Join(dir, "a/a.go"))
 	if err != nil {
@@ -121,6 +128,7 @@ func TestRelativeDir(t *testing.T) {
 // TestCommitAtOnce writes two different results over each other, many times, while others read: each reads one
 // or the other as a whole.
 func TestCommitAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := threePackages(t)
 	result := func() *gen.Result {
 		r, err := gen.Run(t.Context(), gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env()})

@@ -16,6 +16,7 @@ import (
 
 // TestStreams holds which results are read on after the method has returned.
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	const source = `package a
 
 import ("bufio"; "bytes"; "context"; "database/sql"; "io"; "iter"; "net/http"; "os"; "strings")

@@ -17,6 +17,7 @@ import (
 // TestWild is as TestCorpus for the packages of each testdata/wild/*.txtar, in directories of one module that have the
 // archives' names. Marks that say TORTURE-IGNORE stand in files that the go command does not look into.
 func TestWild(t *testing.T) {
+	t.Parallel()
 	archives, err := filepath.Glob("../testdata/wild/*.txtar")
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -114,6 +115,7 @@ func writeDeclared(t *testing.T, dir, module string, directive func(place) strin
 
 // TestWildModules is as TestWild for archives that are modules of their own, or workspaces of them.
 func TestWildModules(t *testing.T) {
+	t.Parallel()
 	module := testmodule.Dir(t)
 	var all []verdict
 	for _, m := range []struct {
