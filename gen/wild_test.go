@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/rlgen/rlgen/testdata/suite"
 	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
@@ -24,7 +25,7 @@ func TestWild(t *testing.T) {
 	}
 	module := testmodule.New(t)
 	var all []verdict
-	for _, v := range variants[:2] {
+	for _, v := range wildVariants() {
 		dir := filepath.Join(module, v.name)
 		var places []place
 		for _, path := range archives {
@@ -38,6 +39,15 @@ func TestWild(t *testing.T) {
 	checkVerdicts(t, all)
 	compareVerdicts(t, "../testdata/wild/verdicts.tsv", all)
 	vetPlatforms(t, module, []string{"./..."})
+}
+
+// wildVariants returns the variants of TestWild: user and global in the long suite. The quick suite
+// leaves the user variant to TestCorpus.
+func wildVariants() []variant {
+	if suite.Long() {
+		return variants[:2]
+	}
+	return variants[1:2]
 }
 
 // extract writes the files of an archive below dir, with directives in the places of marks.
