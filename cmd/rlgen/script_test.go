@@ -3,6 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/rlgen/rlgen/testdata/suite"
 	"github.com/rlgen/rlgen/testdata/testmodule"
 )
 
@@ -26,7 +28,8 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) { testscript.Run(t, scriptParams(t, "script")) }
 
 // scriptParams returns the parameters of the scripts in a directory of testdata. Each script runs in a
-// module example.com/m. RLGEN is the path of the program.
+// module example.com/m. RLGEN is the path of the program. The condition [long] holds in the long suite, which
+// alone runs go vet for other systems: vet starts rlgen for every package that they have.
 func scriptParams(t *testing.T, dir string) testscript.Params {
 	t.Helper()
 	program, err := exec.LookPath("rlgen")
@@ -50,6 +53,12 @@ func scriptParams(t *testing.T, dir string) testscript.Params {
 			return testmodule.Write(env.WorkDir)
 		},
 		Cmds: maps.Clone(scriptCommands),
+		Condition: func(name string) (bool, error) {
+			if name == "long" {
+				return suite.Long(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
 	}
 }
 
