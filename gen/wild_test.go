@@ -148,6 +148,7 @@ func TestWildModules(t *testing.T) {
 			requireRoot(t, filepath.Join(dir, module))
 		}
 		if m.vendor {
+			linkRoot(t, dir)
 			write(t, filepath.Join(dir, "keep.go"), []byte("package svc\n\nimport (\n\t_ \"github.com/rlgen/rlgen/ratelimit\"\n\t_ \"github.com/rlgen/rlgen/rules\"\n)\n"))
 			goCommand(t, dir, testmodule.Env(), "mod", "vendor")
 		}
@@ -180,6 +181,22 @@ func requireRoot(t *testing.T, dir string) {
 	own = bytes.Replace(own, []byte("go 1.26\n"), nil, 1)
 	_, rest, _ := bytes.Cut(mod, []byte("\n"))
 	write(t, filepath.Join(dir, "go.mod"), slices.Concat(name, []byte("\n"), rest, own))
+}
+
+// linkRoot replaces this module by a link to its directory: go mod vendor cannot handle a replacement with
+// a space in its path.
+func linkRoot(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Symlink(testmodule.Root(), filepath.Join(filepath.Dir(dir), "rlgen")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "go.mod")
+	mod, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := []byte("replace github.com/rlgen/rlgen => ../rlgen")
+	write(t, path, bytes.Replace(mod, []byte(testmodule.Replace()), linked, 1))
 }
 
 // goCommand runs the go command, which must not fail.
