@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// echo is what a server repeats of the words that it refuses, among which are keys, and in these callers' ids.
-var echo = regexp.MustCompile(`,? with args beginning with:[^\n]*`)
+// echo matches what a server repeats of a command that it refuses. It may hold keys, and these hold ids.
+var echo = regexp.MustCompile(`,? with args beginning with:[^\n]*|(?: to access the) '[^\n]*'(?: key)`)
 
 // discreet is err without what a server repeats of a call's words.
 func discreet(err error) error {

@@ -75,6 +75,7 @@ var replies = []struct {
 		"another program uses a key of the limiter: give one of them a prefix of its own, or delete the key"}},
 	{"NOPERM", anybody, meaning{store.Misconfigured, giveUp, grant}},
 	{"ERR The user executing the script can't", anybody, meaning{store.Misconfigured, giveUp, grant}},
+	{"ERR ACL failure in script", anybody, meaning{store.Misconfigured, giveUp, grant}},
 	{"NOAUTH", anybody, meaning{store.Misconfigured, giveUp, identify}},
 	{"ERR Protocol error: unauthenticated", anybody, meaning{store.Misconfigured, giveUp, identify}},
 	{"WRONGPASS", anybody, meaning{store.Misconfigured, giveUp, reidentify}},

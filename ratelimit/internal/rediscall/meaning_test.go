@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -113,6 +114,47 @@ func TestInspect(t *testing.T) {
 		if failed := Fail("here", got.class, test.err, got.mend); !errors.Is(failed, test.err) {
 			t.Errorf("Fail(%q) = %v, which is not that error", test.err, failed)
 		}
+	}
+}
+
+// TestMissingPermissions classifies the replies of servers to a user who lacks a permission. The replies
+// are recorded from Redis 6.2.16, 7.0.15 and 7.4.1 and Valkey 8.0.1. Redis 7.2 and 8 share the text of 7.4.
+func TestMissingPermissions(t *testing.T) {
+	const sha = "3ad3a3a7b7a8c1d06cd0c2ba4e8ef3e8a4e9e6b5"
+	for _, test := range []struct {
+		server, reply, mend string
+	}{
+		{"Redis 6.2, command of a script", "ERR Error running script (call to f_" + sha + "): @user_script:12: " +
+			"@user_script: 12: The user executing the script can't run this command or subcommand", grant},
+		{"Redis 6.2, key of a script", "ERR Error running script (call to f_" + sha + "): @user_script:12: " +
+			"@user_script: 12: The user executing the script can't access at least one of the keys mentioned in the " +
+			"command arguments", grant},
+		{"Redis 7.0, command of a script", "ERR The user executing the script can't run this command or subcommand " +
+			"script: " + sha + ", on @user_script:12.", grant},
+		{"Redis 7.0, key of a script", "ERR The user executing the script can't access at least one of the keys " +
+			"mentioned in the command arguments script: " + sha + ", on @user_script:12.", grant},
+		{"Redis 7.2, 7.4 and 8, Valkey 8, command of a script", "ERR ACL failure in script: User lim has no permissions " +
+			"to run the 'zadd' command script: " + sha + ", on @user_script:12.", grant + ": +zadd"},
+		{"Redis 7.2, 7.4 and 8, Valkey 8, subcommand of a script", "ERR ACL failure in script: User lim has no " +
+			"permissions to run the 'config|get' command", grant + ": +config|get"},
+		{"Redis 7.2, 7.4 and 8, Valkey 8, key of a script", "ERR ACL failure in script: User lim has no permissions " +
+			"to access the 'rl:user=alice' key", grant},
+		{"Redis 7.0 to 8, Valkey 8, the call itself", "NOPERM User lim has no permissions to run the 'evalsha' command",
+			grant + ": +evalsha"},
+		{"Redis 6.2, the call itself", "NOPERM this user has no permissions to run the 'evalsha' command or its subcommand",
+			grant + ": +evalsha"},
+		{"Redis 7.0 to 8, Valkey 8, key of the call", "NOPERM No permissions to access a key", grant},
+		{"Redis 6.2, key of the call", "NOPERM this user has no permissions to access one of the keys used as arguments", grant},
+	} {
+		t.Run(test.server, func(t *testing.T) {
+			got := inspect(reply(test.reply), true, single)
+			if got.class != store.Misconfigured || got.reaction != giveUp || got.mend != test.mend {
+				t.Errorf("inspect(%q) = %v, %q, want misconfigured, %q", test.reply, got.class, got.mend, test.mend)
+			}
+			if text := discreet(reply(test.reply)).Error(); strings.Contains(text, "alice") {
+				t.Errorf("the error %q has the caller's id", text)
+			}
+		})
 	}
 }
 
