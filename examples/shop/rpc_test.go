@@ -149,8 +149,8 @@ func TestRetryPolicyHeedsPushback(t *testing.T) {
 			t.Errorf("order %d: %v, want it placed: the second attempt comes 300ms after the first, or later", i+1, err)
 		}
 	}
-	if err := search(calling(t, "x-user", "alice"), client, 21); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("21 pages of 20: %v, want ResourceExhausted", err)
+	if err := search(calling(t, "x-user", "alice"), client, 21); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("21 pages of 20: %v, want InvalidArgument", err)
 	}
 	if got := fmt.Sprint(clock.denials); got != "1" {
 		t.Errorf("%s calls were denied for want of room, want one: the first attempt of the second order", got)
