@@ -88,6 +88,14 @@ type place struct {
 	typ  int // the line of the name of the type that has it, 0 if there is none
 }
 
+// corpus is a directory with places, in which each place has the directive of a variant.
+type corpus struct {
+	variant  string
+	dir      string
+	patterns []string // of its packages, relative to dir
+	places   []place
+}
+
 func (p place) pos() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
 
 // verdict is what came of a place.
@@ -107,22 +115,15 @@ var markLine = regexp.MustCompile(`// TORTURE(-REJECT|-IGNORE)?: (\S+)`)
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	module := testmodule.New(t)
-	verdicts := make([][]verdict, len(variants))
-	t.Run("variants", func(t *testing.T) { // returns when all variants have ended
-		for i, v := range variants {
-			t.Run(v.name, func(t *testing.T) {
-				t.Parallel()
-				dir := filepath.Join(module, v.name)
-				places := copyCorpus(t, corpusDir, dir, corpusModule, "example.com/m/"+v.name, v.directive)
-				if v.name == "user" {
-					checkManifest(t, places)
-				}
-				patterns := []string{"./...", "./testdata/..."}
-				verdicts[i] = judge(t, v.name, dir, patterns, testmodule.Env(), places)
-			})
+	var all []verdict
+	for _, v := range variants {
+		c := corpus{variant: v.name, dir: filepath.Join(module, v.name), patterns: []string{"./...", "./testdata/..."}}
+		c.places = copyCorpus(t, corpusDir, c.dir, corpusModule, "example.com/m/"+v.name, v.directive)
+		if v.name == "user" {
+			checkManifest(t, c.places)
 		}
-	})
-	all := slices.Concat(verdicts...)
+		all = append(all, judge(t, testmodule.Env(), c)...)
+	}
 	checkVerdicts(t, all)
 	compareVerdicts(t, verdictsFile, all)
 	packages := []string{"./..."}
@@ -328,12 +329,12 @@ func annotate(text []byte, places []place, directive func(place) string) []byte 
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// judge generates for a directory, takes the directives that are refused away, generates what is left, and returns
-// what is said of each place.
-func judge(t *testing.T, variant, dir string, patterns, env []string, places []place) []verdict {
+// judge generates for a corpus, removes the directives that are refused, generates for the others, and
+// returns what is said of each place.
+func judge(t *testing.T, env []string, c corpus) []verdict {
 	t.Helper()
-	cfg := gen.Config{Dir: dir, Patterns: patterns, Env: env}
-	said := map[string]string{}
+	cfg := gen.Config{Dir: c.dir, Patterns: c.patterns, Env: env}
+	said := map[string]string{} // by the position of a place
 	var r *gen.Result
 	for round := 0; ; round++ {
 		var err error
@@ -346,40 +347,22 @@ func judge(t *testing.T, variant, dir string, patterns, env []string, places []p
 		if err := r.Commit(); err == nil {
 			t.Fatal("Commit writes in spite of findings")
 		}
-		refused := map[string][]place{}
 		if round > 3 {
-			t.Fatalf("%s: %v, want no findings where no directives are left", variant, r.Findings)
+			t.Fatalf("%s: %v, want no findings where no directives are left", c.variant, r.Findings)
 		}
-		for _, f := range r.Findings {
-			if f.Warning {
-				continue
-			}
-			at := blamed(f, dir, places)
-			if len(at) == 0 {
-				t.Errorf("%s: %s, want findings at the places only", variant, f.Text(dir))
-			}
-			for _, p := range at {
-				if said[p.pos()] == "" {
-					said[p.pos()] = "refused " + f.Text(dir)
-					refused[p.file] = append(refused[p.file], p)
-				}
-			}
-		}
-		for file, list := range refused {
-			quieten(t, filepath.Join(dir, file), list)
-		}
+		c.removeRefused(t, r, said)
 	}
 	if err := r.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	checkAgain(t, variant, cfg)
+	checkAgain(t, c.variant, cfg)
 	limited := map[string]bool{}
 	for _, m := range r.Methods {
-		limited[fmt.Sprintf("%s:%d", slashes(dir, m.Pos.Filename), m.Pos.Line)] = true
+		limited[fmt.Sprintf("%s:%d", slashes(c.dir, m.Pos.Filename), m.Pos.Line)] = true
 	}
 	var list []verdict
-	for _, p := range places {
-		v := verdict{place: p, variant: variant, said: said[p.pos()]}
+	for _, p := range c.places {
+		v := verdict{place: p, variant: c.variant, said: said[p.pos()]}
 		for line := p.line; line <= p.end && v.said == ""; line++ {
 			if limited[fmt.Sprintf("%s:%d", p.file, line)] {
 				v.said = "wrapped"
@@ -389,20 +372,40 @@ func judge(t *testing.T, variant, dir string, patterns, env []string, places []p
 			v.said = "ignored"
 		}
 		if v.said == "" {
-			t.Errorf("%s: %s: %s is ignored, want it wrapped or refused", variant, p.pos(), p.name)
+			t.Errorf("%s: %s: %s is ignored, want it wrapped or refused", c.variant, p.pos(), p.name)
 		}
 		list = append(list, v)
 	}
 	return list
 }
 
-// checkAgain generates a second time, which must change nothing. The quick suite does so for one variant of
-// the corpus.
+// removeRefused adds the errors of a run to what is said, and removes the directives that they are about.
+func (c corpus) removeRefused(t *testing.T, r *gen.Result, said map[string]string) {
+	t.Helper()
+	refused := map[string][]place{}
+	for _, f := range r.Findings {
+		if f.Warning {
+			continue
+		}
+		at := blamed(f, c.dir, c.places)
+		if len(at) == 0 {
+			t.Errorf("%s: %s, want findings at the places only", c.variant, f.Text(c.dir))
+		}
+		for _, p := range at {
+			if said[p.pos()] == "" {
+				said[p.pos()] = "refused " + f.Text(c.dir)
+				refused[p.file] = append(refused[p.file], p)
+			}
+		}
+	}
+	for file, list := range refused {
+		quieten(t, filepath.Join(c.dir, file), list)
+	}
+}
+
+// checkAgain generates a second time, which must change nothing.
 func checkAgain(t *testing.T, variant string, cfg gen.Config) {
 	t.Helper()
-	if !suite.Long() && variant != "mended" {
-		return
-	}
 	again, err := gen.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +22,20 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of testdata/gen")
 
-// TestGolden generates for the packages of each testdata/gen/*.txtar. The files of an archive are the input, but for
-// those below want/, which are what is generated, and findings, which is what is said. The archive's
-// comment may give a -di flag. Everything that was generated must then pass go vet, in one module.
+// goldenCase is an archive of testdata/gen. Its files are the input, but for those below want/, which
+// are generated, and findings, which has what the generator reports. Its comment may have a line with a
+// -di flag.
+type goldenCase struct {
+	name    string
+	path    string
+	dir     string // where the input is
+	archive *txtar.Archive
+	got     *txtar.Archive
+	failed  bool // it has errors, so nothing is generated for it
+}
+
+// TestGolden generates for all testdata/gen/*.txtar and compares the results. Cases share a run of the
+// generator where they can. Everything that was generated must then pass go vet.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("../testdata/gen/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -31,31 +43,25 @@ func TestGolden(t *testing.T) {
 	}
 	t.Parallel()
 	module := testmodule.New(t)
-	t.Run("cases", func(t *testing.T) { // returns when all cases have ended
-		for _, path := range archives {
-			name := strings.TrimSuffix(filepath.Base(path), ".txtar")
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				archive, err := txtar.ParseFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := generate(t, filepath.Join(module, name), archive)
-				if *update {
-					if err := os.WriteFile(path, txtar.Format(got), 0o666); err != nil {
-						t.Fatal(err)
-					}
-					return
-				}
-				if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(got))); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", path, diff)
-				}
-			})
+	var runs []*goldenRun
+	for _, path := range archives {
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		c := &goldenCase{name: name, path: path, dir: filepath.Join(module, name)}
+		if c.archive, err = txtar.ParseFile(path); err != nil {
+			t.Fatal(err)
 		}
-	})
-	platforms := [][]string{nil, {"GOOS=windows", "GOARCH=386"}}
-	if !suite.Long() {
-		platforms = platforms[1:]
+		c.writeInput(t)
+		runs = addToRun(runs, c, di(t, string(c.archive.Comment)))
+	}
+	for _, run := range runs {
+		run.generate(t, module)
+		for _, c := range run.cases {
+			t.Run(c.name, func(t *testing.T) { c.compare(t) })
+		}
+	}
+	platforms := [][]string{nil}
+	if suite.Long() {
+		platforms = append(platforms, []string{"GOOS=windows", "GOARCH=386"})
 	}
 	for _, platform := range platforms {
 		vet := exec.Command("go", "vet", "-tags=far", "./...")
@@ -67,47 +73,89 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// generate writes the archive's input below dir, generates, and returns the archive with what came of it.
-func generate(t *testing.T, dir string, archive *txtar.Archive) *txtar.Archive {
+// writeInput writes the input below c.dir, and starts c.got with it.
+func (c *goldenCase) writeInput(t *testing.T) {
 	t.Helper()
-	got := &txtar.Archive{Comment: archive.Comment}
-	for _, f := range archive.Files {
+	c.got = &txtar.Archive{Comment: c.archive.Comment}
+	for _, f := range c.archive.Files {
 		if f.Name == "findings" || strings.HasPrefix(f.Name, "want/") {
 			continue
 		}
-		got.Files = append(got.Files, f)
-		write(t, filepath.Join(dir, f.Name), f.Data)
+		c.got.Files = append(c.got.Files, f)
+		write(t, filepath.Join(c.dir, f.Name), f.Data)
 	}
-	cfg := gen.Config{Dir: dir, Patterns: []string{"./..."}, Env: testmodule.Env(), DI: di(t, string(archive.Comment))}
-	r, err := gen.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var findings strings.Builder
-	for _, f := range r.Findings {
-		findings.WriteString(f.Text(dir) + "\n")
-	}
-	if findings.Len() > 0 {
-		got.Files = append(got.Files, txtar.File{Name: "findings", Data: []byte(findings.String())})
-	}
-	if r.Failed() {
-		if err := os.RemoveAll(dir); err != nil { // it may not compile
+}
+
+// compare compares c.got with the archive, or writes it with -update.
+func (c *goldenCase) compare(t *testing.T) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(c.path, txtar.Format(c.got), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		return got
+		return
 	}
-	if err := r.Commit(); err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(string(txtar.Format(c.archive)), string(txtar.Format(c.got))); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", c.path, diff)
 	}
-	for _, f := range r.Files {
-		rel, err := filepath.Rel(dir, f.Path)
+}
+
+// goldenRun is a run of the generator for several cases. No two of them have packages of one name,
+// because services of one name in such packages are an error.
+type goldenRun struct {
+	di       gen.DI
+	packages map[string]bool
+	cases    []*goldenCase
+}
+
+var packageLine = regexp.MustCompile(`(?m)^package (\w+)`)
+
+// addToRun adds a case to the first run that can have it, or to a new one.
+func addToRun(runs []*goldenRun, c *goldenCase, di gen.DI) []*goldenRun {
+	packages := map[string]bool{}
+	for _, f := range c.got.Files {
+		for _, match := range packageLine.FindAllSubmatch(f.Data, -1) {
+			packages[string(match[1])] = true
+		}
+	}
+	i := slices.IndexFunc(runs, func(r *goldenRun) bool {
+		shared := maps.Clone(r.packages)
+		maps.DeleteFunc(shared, func(name string, _ bool) bool { return !packages[name] })
+		return r.di == di && len(shared) == 0
+	})
+	if i < 0 {
+		i = len(runs)
+		runs = append(runs, &goldenRun{di: di, packages: map[string]bool{}})
+	}
+	maps.Copy(runs[i].packages, packages)
+	runs[i].cases = append(runs[i].cases, c)
+	return runs
+}
+
+// generate generates for the cases and adds the findings and files to their results. Cases that have
+// errors are removed, and the generator runs again for the others, which write their files.
+func (r *goldenRun) generate(t *testing.T, module string) {
+	t.Helper()
+	cfg := gen.Config{Dir: module, Env: testmodule.Env(), DI: r.di}
+	cases := r.cases
+	for {
+		cfg.Patterns = nil
+		for _, c := range cases {
+			cfg.Patterns = append(cfg.Patterns, "./"+c.name+"/...")
+		}
+		result, err := gen.Run(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Files = append(got.Files, txtar.File{Name: "want/" + filepath.ToSlash(rel), Data: f.Text})
-	}
-	if !suite.Long() { // TestCorpus runs a second time
-		return got
+		addFindings(t, result, cases)
+		if !result.Failed() {
+			addFiles(t, result, cases)
+			break
+		}
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c *goldenCase) bool { return c.failed })
+		if len(cases) == 0 {
+			return
+		}
 	}
 	again, err := gen.Run(t.Context(), cfg)
 	if err != nil {
@@ -116,7 +164,58 @@ func generate(t *testing.T, dir string, archive *txtar.Archive) *txtar.Archive {
 	if stale := again.Stale(); again.Failed() || len(stale) > 0 {
 		t.Errorf("a second run finds %v and would write %v, want nothing", again.Findings, stale)
 	}
-	return got
+}
+
+// addFindings adds the findings of a run to the results of its cases. If the run failed, it does so only
+// for the cases that have errors, and removes their input.
+func addFindings(t *testing.T, r *gen.Result, cases []*goldenCase) {
+	t.Helper()
+	texts := map[*goldenCase]string{}
+	for _, f := range r.Findings {
+		c := caseOf(cases, f.Pos.Filename)
+		if c == nil {
+			t.Fatalf("finding %q, which belongs to no case", f.Text(""))
+		}
+		texts[c] += f.Text(c.dir) + "\n"
+		c.failed = c.failed || !f.Warning
+	}
+	for _, c := range cases {
+		if texts[c] != "" && c.failed == r.Failed() {
+			c.got.Files = append(c.got.Files, txtar.File{Name: "findings", Data: []byte(texts[c])})
+		}
+		if !c.failed {
+			continue
+		}
+		if err := os.RemoveAll(c.dir); err != nil { // it may not compile
+			t.Fatal(err)
+		}
+	}
+}
+
+// addFiles writes the files of a run and adds them to the results of its cases.
+func addFiles(t *testing.T, r *gen.Result, cases []*goldenCase) {
+	t.Helper()
+	if err := r.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Files {
+		c := caseOf(cases, f.Path)
+		if c == nil {
+			t.Fatalf("%s is generated, which belongs to no case", f.Path)
+		}
+		c.got.Files = append(c.got.Files, txtar.File{Name: "want/" + slashes(c.dir, f.Path), Data: f.Text})
+	}
+}
+
+// caseOf returns the case whose directory has the file at path, or nil.
+func caseOf(cases []*goldenCase, path string) *goldenCase {
+	i := slices.IndexFunc(cases, func(c *goldenCase) bool {
+		return strings.HasPrefix(path, c.dir+string(filepath.Separator))
+	})
+	if i < 0 {
+		return nil
+	}
+	return cases[i]
 }
 
 // di reads the first line of an archive's comment that is a flag.

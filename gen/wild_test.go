@@ -26,15 +26,14 @@ func TestWild(t *testing.T) {
 	module := testmodule.New(t)
 	var all []verdict
 	for _, v := range wildVariants() {
-		dir := filepath.Join(module, v.name)
-		var places []place
+		c := corpus{variant: v.name, dir: filepath.Join(module, v.name), patterns: []string{"./..."}}
 		for _, path := range archives {
-			places = append(places, extract(t, path, dir, "example.com/m/"+v.name+"/", v.directive)...)
+			c.places = append(c.places, extract(t, path, c.dir, "example.com/m/"+v.name+"/", v.directive)...)
 		}
 		if v.name == "global" {
-			places = append(places, writeDeclared(t, dir, "example.com/m/"+v.name+"/", v.directive)...)
+			c.places = append(c.places, writeDeclared(t, c.dir, "example.com/m/"+v.name+"/", v.directive)...)
 		}
-		all = append(all, judge(t, v.name, dir, []string{"./..."}, testmodule.Env(), places)...)
+		all = append(all, judge(t, testmodule.Env(), c)...)
 	}
 	checkVerdicts(t, all)
 	compareVerdicts(t, "../testdata/wild/verdicts.tsv", all)
@@ -152,7 +151,7 @@ func TestWildModules(t *testing.T) {
 			write(t, filepath.Join(dir, "keep.go"), []byte("package svc\n\nimport (\n\t_ \"github.com/rlgen/rlgen/ratelimit\"\n\t_ \"github.com/rlgen/rlgen/rules\"\n)\n"))
 			goCommand(t, dir, testmodule.Env(), "mod", "vendor")
 		}
-		verdicts := judge(t, "global", dir, m.patterns, m.env, places)
+		verdicts := judge(t, m.env, corpus{"global", dir, m.patterns, places})
 		for i := range verdicts {
 			verdicts[i].file = m.name + "/" + verdicts[i].file
 		}

@@ -72,8 +72,12 @@ func New(t testing.TB) string {
 	return dir
 }
 
-// Write writes the go.mod and go.sum of a module to a directory.
+// Write writes the go.mod and go.sum of a module to a directory. First it downloads the modules that they
+// name, unless the module cache has them.
 func Write(dir string) error {
+	if err := download(); err != nil {
+		return err
+	}
 	mod, err := os.ReadFile(filepath.Join(Root(), "go.mod"))
 	if err != nil {
 		return err
@@ -90,13 +94,25 @@ func Write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o666)
 }
 
+// download downloads what go test did not need: the modules of tools, and those that only other modules'
+// packages import.
+var download = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "mod", "download")
+	cmd.Dir = Root()
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go mod download: %w\n%s", err, out)
+	}
+	return nil
+})
+
 // Replace returns the line of a go.mod that replaces this module by its directory.
 func Replace() string {
 	return "replace github.com/rlgen/rlgen => " + strconv.Quote(filepath.ToSlash(Root()))
 }
 
 // Env returns the environment of the go command in a module of this package. The go command does not
-// download anything.
+// search for modules that may have a missing package.
 func Env() []string {
 	return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
 }
