@@ -36,7 +36,7 @@ type Health struct {
 	// Failed is when a call last went wrong; zero if none has since the store last came back.
 	Failed time.Time
 	// Resting has the addresses of its servers that are not asked for a moment, or by one call at a time since, because calls before failed: of a
-	// Cluster or Ring, those that are down. It is empty where all are asked, and leaves out one that nobody has asked for a minute.
+	// Cluster, those that are down. It is empty where all are asked, and leaves out one that nobody has asked for a minute.
 	Resting []string
 }
 

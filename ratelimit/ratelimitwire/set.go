@@ -33,12 +33,8 @@ func ProvideStore(client redis.UniversalClient) (store.Store, error) {
 }
 
 // ProvideLocks returns a store of locks over client. It listens on a connection of its own once a call has waited, until the process
-// ends: a program that is to close it provides a *[redislock.Store] itself, as a [lock.Store], in place of this. Of a *[redis.Ring], which cannot keep locks, it
-// is nil, and limits that need one say so.
+// ends: a program that is to close it provides a *[redislock.Store] itself, as a [lock.Store], in place of this.
 func ProvideLocks(client redis.UniversalClient) (lock.Store, error) {
-	if _, ok := client.(*redis.Ring); ok {
-		return nil, nil
-	}
 	s, err := redislock.New(client)
 	if err != nil {
 		return nil, err

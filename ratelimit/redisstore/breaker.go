@@ -14,7 +14,7 @@ import (
 var _ store.Breaker = (*Store)(nil)
 
 // Resting returns the addresses of the servers that are given a rest, in which calls that need them fail at once, and of those which one call at a time
-// asks since, until one of these is answered. That of a Cluster or Ring which has decided nothing yet is every address that its client was given.
+// asks since, until one of these is answered. That of a Cluster which has decided nothing yet is every address that its client was given.
 func (s *Store) Resting() []string {
 	names := s.servers.Resting()
 	if i := slices.Index(names, ""); i >= 0 {
@@ -31,8 +31,8 @@ func title(client redis.UniversalClient) string {
 		}
 		return "the master that the Sentinels name"
 	}
-	if addrs := destinationOf(client).addrs; len(addrs) > 0 {
-		return strings.Join(addrs, ", ")
+	if c, ok := client.(*redis.ClusterClient); ok {
+		return strings.Join(c.Options().Addrs, ", ")
 	}
 	return "Redis"
 }

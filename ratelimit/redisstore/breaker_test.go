@@ -17,6 +17,7 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/redisstore"
 	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
+	"github.com/rlgen/rlgen/testdata/suite"
 )
 
 // A server that does not decide is asked five times, and then by one call at a time until it decides again.
@@ -155,96 +156,72 @@ func masters(t *testing.T) shards {
 	return shards{client, cluster.Masters[0], cluster.Masters, func(key string) string { return masterOf(t, client, key) }}
 }
 
-// ring is one of three servers, which keeps its keys where they are.
-func ring(t *testing.T) shards {
-	all := shards{}
-	addrs := map[string]string{}
-	for i := range 3 {
-		server := redistest.Start(t)
-		addrs[fmt.Sprint(i)], all.nodes = server.Addr(), append(all.nodes, server)
-	}
-	client := redis.NewRing(&redis.RingOptions{
-		Addrs: addrs, HeartbeatFrequency: time.Hour, ReadTimeout: soon, DialTimeout: soon, DialerRetries: 1,
-	})
-	t.Cleanup(func() { client.Close() })
-	all.client, all.ill = client, all.nodes[0]
-	all.of = func(key string) string {
-		shard, err := client.GetShardClientForKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return shard.Options().Addr
-	}
-	return all
-}
-
 // TestBreakerOfEachServer freezes one of the servers that share the keys: calls that the others decide are decided, all of them, and those
 // that only the frozen one could decide fail without asking it, in the words that name it. Once it is back, it decides again.
 func TestBreakerOfEachServer(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) shards{"masters of a Cluster": masters, "shards of a Ring": ring} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := start(t)
-			s := newStore(t, all.client, redisstore.WithBudget(5*time.Second)) // which calls of the frozen one wait for
-			var ill, well []string
-			for i := 0; len(ill) < 60 || len(well) < 60; i++ {
-				key := fmt.Sprintf("rl:key=%d", i)
-				if all.of(key) == all.ill.Addr() {
-					ill = append(ill, key)
-				} else {
-					well = append(well, key)
+	all := masters(t)
+	s := newStore(t, all.client, redisstore.WithBudget(3*time.Second)) // which calls of the frozen one wait for
+	var ill, well []string
+	for i := 0; len(ill) < 60 || len(well) < 60; i++ {
+		key := fmt.Sprintf("rl:key=%d", i)
+		if all.of(key) == all.ill.Addr() {
+			ill = append(ill, key)
+		} else {
+			well = append(well, key)
+		}
+	}
+	var warm tally // a connection for each of those who call at once
+	everyone := func(calls *tally, keys []string, more ...string) {
+		var callers sync.WaitGroup
+		for _, key := range keys {
+			callers.Go(func() {
+				requests := []store.Request{request(key, 1000, 1)}
+				for _, other := range more {
+					requests = append(requests, request(other, 1000, 1))
 				}
-			}
-			var warm tally // a connection for each of those who call at once
-			everyone := func(calls *tally, keys []string, more ...string) {
-				var callers sync.WaitGroup
-				for _, key := range keys {
-					callers.Go(func() {
-						requests := []store.Request{request(key, 1000, 1)}
-						for _, other := range more {
-							requests = append(requests, request(other, 1000, 1))
-						}
-						calls.take(s, requests...)
-					})
-				}
-				callers.Wait()
-			}
-			everyone(&warm, well)
-			everyone(&warm, ill)
-			warm.wantDecided(t)
-			quick := newStore(t, all.client, redisstore.WithBudget(short))
-			decidesAgain(t, quick, well[0]) // and has learnt of the servers with it
+				calls.take(s, requests...)
+			})
+		}
+		callers.Wait()
+	}
+	everyone(&warm, well)
+	everyone(&warm, ill)
+	warm.wantDecided(t)
+	quick := newStore(t, all.client, redisstore.WithBudget(short))
+	decidesAgain(t, quick, well[0]) // and has learnt of the servers with it
 
-			all.ill.Freeze(t)
-			var first tally
-			everyone(&first, ill[:10])
-			if got := first.allowed.Load(); got != 0 {
-				t.Errorf("a frozen server has decided %d calls", got)
-			}
-			var decided, refused, mixed tally
-			for range 3 {
-				var all sync.WaitGroup
-				all.Go(func() { everyone(&refused, ill) })
-				all.Go(func() { everyone(&decided, well) })
-				all.Go(func() { everyone(&mixed, well[:5], ill[0]) })
-				all.Wait()
-			}
-			decided.wantDecided(t)
-			t.Logf("%d calls of the others decided; of the frozen one: %v; of both: %v", decided.allowed.Load(), &refused, &mixed)
-			for _, calls := range []*tally{&refused, &mixed} {
-				if calls.allowed.Load() > 0 || calls.rest == nil || !strings.Contains(calls.rest.Error(), all.ill.Addr()) {
-					t.Errorf("calls that need the frozen server: %v, %v, want none allowed, and an error that it is not asked, with its name", calls, calls.rest)
-				}
-			}
+	all.ill.Freeze(t)
+	var first tally
+	everyone(&first, ill[:10])
+	if got := first.allowed.Load(); got != 0 {
+		t.Errorf("a frozen server has decided %d calls", got)
+	}
+	var decided, refused, mixed tally
+	rounds := 2
+	if suite.Long() {
+		rounds = 3
+	}
+	for range rounds {
+		var all sync.WaitGroup
+		all.Go(func() { everyone(&refused, ill) })
+		all.Go(func() { everyone(&decided, well) })
+		all.Go(func() { everyone(&mixed, well[:5], ill[0]) })
+		all.Wait()
+	}
+	decided.wantDecided(t)
+	t.Logf("%d calls of the others decided; of the frozen one: %v; of both: %v", decided.allowed.Load(), &refused, &mixed)
+	for _, calls := range []*tally{&refused, &mixed} {
+		if calls.allowed.Load() > 0 || calls.rest == nil || !strings.Contains(calls.rest.Error(), all.ill.Addr()) {
+			t.Errorf("calls that need the frozen server: %v, %v, want none allowed, and an error that it is not asked, with its name", calls, calls.rest)
+		}
+	}
 
-			rests(t, quick, ill[0], all.ill.Addr()) // soon and often, which of a longer budget might be missed
+	rests(t, quick, ill[0], all.ill.Addr()) // soon and often, which of a longer budget might be missed
 
-			all.ill.Resume(t)
-			for _, key := range ill[:3] {
-				decidesAgain(t, s, key)
-			}
-		})
+	all.ill.Resume(t)
+	for _, key := range ill[:3] {
+		decidesAgain(t, s, key)
 	}
 }
 
@@ -280,7 +257,6 @@ func TestRestingHasNames(t *testing.T) {
 		"socket":         {redis.NewClient(&redis.Options{Network: "unix", Addr: "/nowhere/redis.sock", DialerRetries: 1}), "/nowhere/redis.sock"},
 		"Sentinels":      {redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{one}, DialerRetries: 1}), "the master that the Sentinels name"},
 		"Cluster":        {redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{one, two}, DialerRetries: 1}), one + ", " + two},
-		"Ring":           {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one}, DialerRetries: 1}), one},
 		"another client": {another{redis.NewClient(&redis.Options{Addr: one, DialerRetries: 1})}, "Redis"},
 	} {
 		t.Cleanup(func() { test.client.Close() })

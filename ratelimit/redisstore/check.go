@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,11 +33,11 @@ func (s *Store) patience() time.Duration { return max(checkTime, s.budget) }
 // Check finds out, before the first call, what would make calls of requests fail, or hurt them: permissions that the
 // Redis user lacks, keys that another program uses, a client that does not suit the server, options of the client, a server
 // that evicts keys, is far away, or whose clock is wrong. It sends what the permissions of the package permit and
-// nothing else; what cannot be found out with them is a finding that says so. What is so at some servers of a Cluster or Ring, and not at all
+// nothing else; what cannot be found out with them is a finding that says so. What is so at some masters of a Cluster, and not at all
 // of them, names these.
 //
 // Of the keys of requests it charges none. Under the prefix of each it charges a key of its own, such as
-// "rl:check", and gives that back; under one of them it sets some more, for as long as it takes, or five seconds, to see whether one server has them all. It lasts two seconds at most, or the budget if that is longer.
+// "rl:check", and gives that back. It lasts two seconds at most, or the budget if that is longer.
 func (s *Store) Check(ctx context.Context, requests []store.Request) ([]store.Finding, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience(), rediscall.ErrBudget)
 	defer cancel()
@@ -110,14 +108,7 @@ type check struct {
 
 // run asks the servers. Where one cannot be reached, there is no more to ask.
 func (c *check) run(ctx context.Context, requests []store.Request) {
-	sound := sync.OnceFunc(func() { c.sound(ctx) })
-	silent := time.AfterFunc(checkTime/2, sound)
-	failed, unreached := c.nodes(ctx)
-	silent.Stop()
-	if unreached {
-		sound()
-	}
-	if failed {
+	if c.nodes(ctx) {
 		return
 	}
 	for _, key := range c.keys {
@@ -125,7 +116,6 @@ func (c *check) run(ctx context.Context, requests []store.Request) {
 			return
 		}
 	}
-	c.lone(ctx)
 	for i := range requests {
 		if err := c.look(ctx, requests[i]); c.fail(err) && !classIs(err, store.Misconfigured) {
 			return
@@ -148,9 +138,6 @@ func (c *check) options() {
 		o := client.Options()
 		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
 		times.read, times.write = cmp.Or(times.read, -1), cmp.Or(times.write, -1) // the client has put its own in place of zero, and zero in place of none
-	case *redis.Ring:
-		o := client.Options()
-		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
 	case *redis.ClusterClient:
 		o := client.Options()
 		times, dials = timeouts{o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.ContextTimeoutEnabled}, o.DialerRetries
@@ -203,14 +190,12 @@ func timeout(d time.Duration) string {
 	return d.String()
 }
 
-// nodes asks every server that decides, and reports whether one failed, and whether one could not be reached.
-func (c *check) nodes(ctx context.Context) (failed, unreached bool) {
-	var some, dead atomic.Bool
+// nodes asks every server that decides, and reports whether one failed.
+func (c *check) nodes(ctx context.Context) bool {
+	var failed atomic.Bool
 	take := func(server string, err error) {
-		err = rediscall.Explain("redisstore", err)
-		if c.failAt(server, err) {
-			some.Store(true)
-			dead.CompareAndSwap(false, !classIs(err, store.Misconfigured))
+		if c.failAt(server, rediscall.Explain("redisstore", err)) {
+			failed.Store(true)
 		}
 	}
 	ask := func(ctx context.Context, node *redis.Client) error {
@@ -221,24 +206,11 @@ func (c *check) nodes(ctx context.Context) (failed, unreached bool) {
 	switch client := c.store.client.(type) {
 	case *redis.ClusterClient:
 		take("", client.ForEachMaster(ctx, ask))
-	case *redis.Ring:
-		take("", client.ForEachShard(ctx, ask))
-		c.passedOver(client)
 	default:
 		v := visit{c, ""}
 		take("", v.ask(ctx, client))
 	}
-	return some.Load(), dead.Load()
-}
-
-// passedOver finds the servers that a Ring does not ask any more.
-func (c *check) passedOver(ring *redis.Ring) {
-	for _, server := range slices.Sorted(maps.Values(ring.Options().Addrs)) {
-		if !c.knows(server) {
-			visit{c, server}.find(slog.LevelWarn, "the Ring has had no answer from the server and does without it, so that its keys are counted anew at the others, "+
-				"and once more when it is back: start it, or take it out of the Ring")
-		}
-	}
+	return failed.Load()
 }
 
 // charge takes a permit under a key of the check's own, gives it back, and measures how far away the server is.

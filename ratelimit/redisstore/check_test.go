@@ -116,13 +116,8 @@ func TestCheckOfTimeouts(t *testing.T) {
 	}
 }
 
-// TestCheckOfTimeoutsOfManyServers holds that the options of a Cluster's client and of a Ring are looked at as well.
+// TestCheckOfTimeoutsOfManyServers holds that the options of a Cluster's client are looked at as well.
 func TestCheckOfTimeoutsOfManyServers(t *testing.T) {
-	ring := redis.NewRing(&redis.RingOptions{
-		Addrs: map[string]string{"one": redistest.Standalone(t).Addr()}, DialerRetries: 1, ReadTimeout: time.Second, WriteTimeout: time.Hour, DialTimeout: time.Hour,
-	})
-	t.Cleanup(func() { ring.Close() })
-	checked(t, newStore(t, ring), nil, "(WriteTimeout is 1h0m0s, DialTimeout is 1h0m0s)", "ReadTimeout is 1s, where a call may last 10s")
 	cluster := redistest.NewCluster(t).Client(t, suits, func(o *redis.ClusterOptions) { o.ReadTimeout, o.WriteTimeout = 5*time.Second, time.Hour })
 	checked(t, newStore(t, cluster), nil, "(WriteTimeout is 1h0m0s)", "ReadTimeout is 5s, where a call may last 10s")
 }
@@ -193,12 +188,6 @@ func TestCheckOfServers(t *testing.T) {
 	checkRefuses(t, newStore(t, clustered), nil, "redis.NewClient")
 	checked(t, newStore(t, cluster.Client(t, suits)), nil)
 	checked(t, newStore(t, sentinel.Client(t, func(o *redis.FailoverOptions) { o.ReadTimeout, o.DialerRetries = 20*time.Second, 1 })), nil)
-	ring := redis.NewRing(&redis.RingOptions{DialerRetries: 1, Addrs: map[string]string{
-		"one": redistest.Standalone(t).Addr(), "two": sentinel.Master.Addr(),
-	}})
-	t.Cleanup(func() { ring.Close() })
-	checked(t, newStore(t, ring), nil)
-
 	findings, err := plain(sentinel.Replica).Check(context.Background(), nil)
 	if classOf(err) != store.Unavailable || len(findings) != 1 || !strings.Contains(findings[0].Text, "is a replica") {
 		t.Errorf("Check of a replica = %v, %v, want a finding that says so and an error of class %v", findings, err, store.Unavailable)
@@ -266,64 +255,6 @@ func checksUntil(t *testing.T, s *redisstore.Store, ok func([]store.Finding, err
 // onlyBegins says whether there is one finding, and it begins so.
 func onlyBegins(findings []store.Finding, begin string) bool {
 	return len(findings) == 1 && strings.HasPrefix(findings[0].Text, begin)
-}
-
-// TestCheckNamesShards holds that what is so at one server names it, and what is so at all of them names none.
-func TestCheckNamesShards(t *testing.T) {
-	t.Parallel()
-	one, two := redistest.Start(t), redistest.Start(t)
-	s, names := newStore(t, newRing(t, one, two)), func(server *redistest.Server) string { return "server " + server.Addr() + ": " }
-	do := func(server *redistest.Server, words ...any) {
-		t.Helper()
-		if err := server.Client(t).Do(t.Context(), words...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const evicts = "the server's maxmemory-policy is allkeys-lru"
-	do(one, "config", "set", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-	checksUntil(t, s, func(findings []store.Finding, err error) bool {
-		return err == nil && onlyBegins(findings, names(one)+evicts)
-	})
-	do(two, "config", "set", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-	checksUntil(t, s, func(findings []store.Finding, err error) bool { return err == nil && onlyBegins(findings, evicts) })
-	do(two, "acl", "setuser", "default", "-eval")
-	checksUntil(t, s, func(_ []store.Finding, err error) bool {
-		return classOf(err) == store.Misconfigured && strings.HasPrefix(err.Error(), "misconfigured: "+names(two)+"redisstore: NOPERM")
-	})
-	do(one, "acl", "setuser", "default", "-eval")
-	checksUntil(t, s, func(_ []store.Finding, err error) bool {
-		return classOf(err) == store.Misconfigured && strings.HasPrefix(err.Error(), "misconfigured: redisstore: NOPERM")
-	})
-}
-
-// TestCheckNamesDeadShards holds that a check names a shard that is down: in its error, and in a finding once the Ring does without it.
-func TestCheckNamesDeadShards(t *testing.T) {
-	t.Parallel()
-	lives, dead := redistest.Standalone(t), redistest.Start(t)
-	s := newStore(t, newRing(t, lives, dead))
-	dead.Kill(t)
-	name := "server " + dead.Addr() + ": "
-	checksUntil(t, s, func(findings []store.Finding, err error) bool {
-		return err == nil && onlyBegins(findings, name+"the Ring has had no answer")
-	})
-	unaware := redis.NewRing(&redis.RingOptions{DialerRetries: 1, HeartbeatFrequency: time.Hour, Addrs: map[string]string{
-		"lives": lives.Addr(), "dead": dead.Addr(),
-	}})
-	t.Cleanup(func() { unaware.Close() })
-	checksUntil(t, newStore(t, unaware), func(_ []store.Finding, err error) bool {
-		return classOf(err) == store.Unavailable && strings.HasPrefix(err.Error(), "unavailable: "+name)
-	})
-}
-
-// newRing returns a client of a Ring of servers, which looks often for those that are down.
-func newRing(t *testing.T, servers ...*redistest.Server) *redis.Ring {
-	o := &redis.RingOptions{DialerRetries: 1, ReadTimeout: time.Minute, HeartbeatFrequency: 10 * time.Millisecond, Addrs: map[string]string{}}
-	for _, server := range servers {
-		o.Addrs[server.Addr()] = server.Addr()
-	}
-	client := redis.NewRing(o)
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 // TestCheckNamesMasters holds that the error of a check says which masters of a Cluster do not answer, be they dead or frozen.

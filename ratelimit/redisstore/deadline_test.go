@@ -51,12 +51,6 @@ func TestDeadlinesOfAFrozenServer(t *testing.T) {
 			server := redistest.Start(t)
 			return newStore(t, server.Client(t), redisstore.WithBatching(1), redisstore.WithBudget(short)), server
 		},
-		"shards of a Ring": func(t *testing.T) (*redisstore.Store, *redistest.Server) {
-			server := redistest.Start(t)
-			client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr()}, HeartbeatFrequency: time.Hour})
-			t.Cleanup(func() { client.Close() })
-			return newStore(t, client, redisstore.WithBudget(short)), server
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

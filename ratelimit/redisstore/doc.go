@@ -1,4 +1,4 @@
-// Package redisstore decides limits in Redis: standalone, Sentinel, Cluster or Ring, version 6.2 or later.
+// Package redisstore decides limits in Redis: standalone, Sentinel or Cluster, version 6.2 or later.
 //
 // [New] takes the program's own client, changes none of its options and never closes it.
 //
@@ -15,7 +15,7 @@
 // about to be given back. Where the reply of a slot is lost, a sliding log gets back what may have been charged there;
 // under every other algorithm that stays charged until it comes back by itself. A give-back is tried for ten seconds, also after its
 // call has returned; what its server has not heard of by then stays charged, too. ratelimit.WithColocation puts the limits
-// of a method into one slot instead. On a Ring, every key is decided on its own in the same way.
+// of a method into one slot instead.
 //
 // # Many callers
 //
@@ -28,7 +28,7 @@
 // Two scripts are on their way to a server at once. Who comes meanwhile waits for the answer to one of them: at most as long again as an answer takes, which is what the throughput costs
 // where the way to the server is long.
 //
-// On a Cluster and a Ring, callers who come while others of the same master or shard are served share the next pipeline to it: one EVALSHA for each hash tag among
+// On a Cluster, callers who come while others of the same master are served share the next pipeline to it: one EVALSHA for each hash tag among
 // their keys, since keys of several slots cannot share a script. What an EVALSHA is answered is told of its own callers alone, each is written
 // once, and one whose slot has moved, or that the server has not executed for another reason, goes on by itself: neither those of its pipeline wait for it, who are told as soon as the client
 // knows, nor those who come later. A call whose keys lie in
@@ -44,7 +44,7 @@
 //
 // It is not go-redis's AutoPipeline that sends, which does without what is promised here: it sends a command though its context has ended while it queued, it asks for
 // a command's arguments when it queues, so that none could be taken back, it ends no wait with a context or a budget, it has as many queues as
-// there are processors, so that one master which is silent keeps callers of others waiting, it is shared by all who use the client, and it is not to be had of a Ring.
+// there are processors, so that one master which is silent keeps callers of others waiting, and it is shared by all who use the client.
 //
 // # Queues
 //
@@ -67,8 +67,8 @@
 // meanwhile, unless the client's DialerRetries is 1. After five calls in a row that fail, the server is given a rest of
 // 250 ms, in which calls fail at once; then one call asks, and the others once it has been decided. A call whose context ends fails with the context's
 // error. Of one whose deadline is sooner than the budget, the server has the budget to answer all the same: an answer that comes too late for the caller says that
-// it does well, and none to anybody is a failure. A caller who cancels says nothing of it. Each master of a Cluster and each shard of
-// a Ring has rests of its own, and a call that needs one which is at rest asks none.
+// it does well, and none to anybody is a failure. A caller who cancels says nothing of it. Each master of a Cluster
+// has rests of its own, and a call that needs one which is at rest asks none.
 //
 // While the server decides, limiters tell it every few seconds that they are there, in a key such as "rl:instances", so that each can
 // take its share when it does not ([Store.Attend]). Programs that share a prefix on one server count as one fleet, and take smaller shares.

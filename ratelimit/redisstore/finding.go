@@ -48,13 +48,6 @@ func (f *findings) silent() []string {
 	return slices.Clone(f.asked)
 }
 
-// knows says whether a server has been taken note of.
-func (f *findings) knows(server string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Contains(f.servers, server)
-}
-
 // know takes note of a server. The findings' mu is held.
 func (f *findings) know(server string) {
 	if !slices.Contains(f.servers, server) {

@@ -26,13 +26,10 @@ func attend(t *testing.T, s *redisstore.Store, prefix, member string) int {
 func TestAttend(t *testing.T) {
 	cluster := redistest.NewCluster(t).Client(t)
 	server := redistest.Standalone(t)
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr(), "two": redistest.Start(t).Addr()}})
-	t.Cleanup(func() { ring.Close() })
 	for name, client := range map[string]redis.UniversalClient{
 		"standalone": server.Client(t),
 		"RESP2":      server.Client(t, func(o *redis.Options) { o.Protocol = 2 }),
 		"cluster":    cluster,
-		"ring":       ring,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, prefix := newStore(t, client), redistest.Prefix(t)

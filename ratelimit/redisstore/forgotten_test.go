@@ -59,13 +59,6 @@ func TestForgottenConnections(t *testing.T) {
 		"cluster": func(t *testing.T, f *firewalls) redis.UniversalClient {
 			return redistest.NewCluster(t).Client(t, func(o *redis.ClusterOptions) { o.Dialer, o.PoolSize = f.dial, 2*idle })
 		},
-		"ring": func(t *testing.T, f *firewalls) redis.UniversalClient {
-			ring := redis.NewRing(&redis.RingOptions{
-				Addrs: map[string]string{"one": redistest.Standalone(t).Addr()}, Dialer: f.dial, PoolSize: 2 * idle, HeartbeatFrequency: time.Hour,
-			})
-			t.Cleanup(func() { ring.Close() })
-			return ring
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

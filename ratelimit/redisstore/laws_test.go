@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,13 +134,12 @@ func TestSentinel(t *testing.T) {
 	runLaws(t, "own", ownClock(client))
 }
 
-// TestRing decides each key on its own, on one of several servers.
-func TestRing(t *testing.T) {
+// TestRingIsRefused tests that New refuses a client whose servers take each other's keys over.
+func TestRingIsRefused(t *testing.T) {
 	t.Parallel()
-	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{
-		"one": redistest.Standalone(t).Addr(),
-		"two": redistest.Start(t).Addr(),
-	}})
-	t.Cleanup(func() { client.Close() })
-	storetest.RunSample(t, fewer(heldClock(client)))
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	t.Cleanup(func() { ring.Close() })
+	if _, err := redisstore.New(ring); err == nil || !strings.Contains(err.Error(), "use a Redis Cluster") {
+		t.Errorf("New(*redis.Ring) = %v, want an error that names a Cluster", err)
+	}
 }

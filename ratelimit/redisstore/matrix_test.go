@@ -57,7 +57,7 @@ var faultMatrix = []row{
 	{fault: "maxclients reached", invariant: "unavailable, not charged; decides again", produce: maxClients},
 	{fault: "server frozen, then resumed", invariant: "charged ≤ admitted + lost: over-count only", produce: frozenAndResumed},
 	{fault: "breaker half-open under 1,000 goroutines", invariant: "one probe at a time", test: "TestBreaker TestBreakerKeepsFromRefusalsAndCallers"},
-	{fault: "one master of a Cluster, or one shard of a Ring, frozen", invariant: "the others decide all of their calls; those of the frozen one fail without asking it", test: "TestBreakerOfEachServer"},
+	{fault: "one master of a Cluster frozen", invariant: "the others decide all of their calls; those of the frozen one fail without asking it", test: "TestBreakerOfEachServer"},
 	{fault: "one master of a Cluster killed while callers share pipelines", invariant: "the others decide all of their calls; those of the killed one end with the budget", test: "TestPipelinesToAKilledMaster"},
 	{fault: "server gone under three instances, onfail=local", invariant: "each instance allows its share; together no more than the limit of a new id", test: "TestOutage"},
 	{fault: "server killed and restarted again and again under load, onfail=local", invariant: "in any window at most L + n·max(1, ⌊L/n⌋) calls pass", test: "TestBoundOfKills"},
@@ -71,7 +71,6 @@ var faultMatrix = []row{
 	{fault: "a client's hook holds a script back", invariant: "calls end with the budget; unsent then, never sent; others are decided", test: "TestLateHook"},
 	{fault: "a client made for other programs: timeouts of an hour, MaxRetries 10, PoolSize 1", invariant: "executed at most once; ends with the budget; decides again", test: "TestHostileOptions TestHostileClusterOptions"},
 	{fault: "something else answers", invariant: "misconfigured, never allowed", test: "TestDecodeForeignReplies TestSomethingElseListens"},
-	{fault: "several servers answer behind one address, by connection or by key", invariant: "the check says so", test: "TestCheckNamesSeveralServers"},
 
 	// States of servers
 	{fault: "SCRIPT FLUSH during load", invariant: "no call fails; charged = admitted", produce: scriptFlushes},
@@ -87,10 +86,9 @@ var faultMatrix = []row{
 	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
 	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions TestNothingElseIsSent"},
 	{fault: "a database that there is not, or one of a Cluster; a name that no client may have", invariant: "misconfigured", test: "TestRefusedWhileConnecting"},
-	{fault: "a port of TLS asked without, and the other way round", invariant: "unavailable within the budget; the check says so", test: "TestCheckNamesTLS"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
 	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
-	{fault: "one shard of a Ring refuses the client, another's connections break", invariant: "misconfigured by the one; the other's breaker opens, and its errors are its own", test: "TestRefusalOfOneServer"},
+	{fault: "one master of a Cluster refuses the client, another's connections break", invariant: "misconfigured by the one; the other's breaker opens, and its errors are its own", test: "TestRefusalOfOneServer"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
 	{fault: "TLS: RESP2 and RESP3; an authority that nobody trusts, another name", invariant: "decides as without; misconfigured", test: "TestSecure"},
 	{fault: "TLS: a server that wants certificates of its clients, which is redis-server's default, and a client without", invariant: "misconfigured, by the check and by every call, never open", test: "TestClientCertificates"},

@@ -32,7 +32,7 @@ func WithBudget(d time.Duration) Option {
 // DefaultBatching is how many callers' decisions go to a server together at most unless [WithBatching] says otherwise.
 const DefaultBatching = 64
 
-// WithBatching sets how many callers' decisions one script carries at most, and one pipeline to a server of a Cluster or Ring, 1 or more; the default is [DefaultBatching].
+// WithBatching sets how many callers' decisions one script carries at most, and one pipeline to a server of a Cluster, 1 or more; the default is [DefaultBatching].
 // Callers who come while others are served share the next one; none waits for company. Lower it where a script, which the server
 // executes as one, keeps others of the server's users waiting for too long: it takes some µs for each decision. With 1, each call
 // is a script of its own.

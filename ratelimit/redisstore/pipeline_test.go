@@ -124,42 +124,37 @@ func TestPipelineOfMovedSlots(t *testing.T) {
 	}
 }
 
-// Crowds at a Cluster and at a Ring are admitted to the count exactly, of one hash tag as of many, whatever else shares their pipelines.
+// Crowds at a Cluster are admitted to the count exactly, of one hash tag as of many, whatever else shares their pipelines.
 func TestPipelinesAreExact(t *testing.T) {
 	t.Parallel()
 	const callers, times = 256, 5
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": redistest.Standalone(t).Addr(), "two": redistest.Start(t).Addr()}})
-	t.Cleanup(func() { ring.Close() })
-	for name, client := range map[string]redis.UniversalClient{"cluster": redistest.NewCluster(t).Client(t), "ring": ring} {
-		t.Run(name, func(t *testing.T) {
-			g := &gate{}
-			client.AddHook(g)
-			s, p := newStore(t, client, redisstore.WithBudget(10*time.Second)), redistest.Prefix(t)
-			var hot, tagged, both, own atomic.Int64
-			admit := func(n *atomic.Int64, requests ...store.Request) {
-				if take(t, s, requests...).Allowed {
-					n.Add(1)
-				}
-			}
-			var all sync.WaitGroup
-			for i := range callers {
-				all.Go(func() {
-					for range times {
-						admit(&hot, request(p+"hot", 200, 1))
-						admit(&tagged, request(p+"{of}", 300, 1), request(p+fmt.Sprint("{of}", i), 3, 1))
-						admit(&both, request(p+"two", 300, 1), request(p+fmt.Sprint("of", i), 1000, 1))
-						admit(&own, request(p+fmt.Sprint(i), 3, 1))
-					}
-				})
-			}
-			all.Wait()
-			if hot.Load() != 200 || tagged.Load() != 300 || both.Load() != 300 || own.Load() != callers*3 {
-				t.Errorf("%d, %d, %d and %d admitted, want 200, 300, 300 and %d", hot.Load(), tagged.Load(), both.Load(), own.Load(), callers*3)
-			}
-			if g.pipelines.Load() == 0 {
-				t.Errorf("%d callers have shared no pipeline", callers)
+	client := redistest.NewCluster(t).Client(t)
+	g := &gate{}
+	client.AddHook(g)
+	s, p := newStore(t, client, redisstore.WithBudget(10*time.Second)), redistest.Prefix(t)
+	var hot, tagged, both, own atomic.Int64
+	admit := func(n *atomic.Int64, requests ...store.Request) {
+		if take(t, s, requests...).Allowed {
+			n.Add(1)
+		}
+	}
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for range times {
+				admit(&hot, request(p+"hot", 200, 1))
+				admit(&tagged, request(p+"{of}", 300, 1), request(p+fmt.Sprint("{of}", i), 3, 1))
+				admit(&both, request(p+"two", 300, 1), request(p+fmt.Sprint("of", i), 1000, 1))
+				admit(&own, request(p+fmt.Sprint(i), 3, 1))
 			}
 		})
+	}
+	all.Wait()
+	if hot.Load() != 200 || tagged.Load() != 300 || both.Load() != 300 || own.Load() != callers*3 {
+		t.Errorf("%d, %d, %d and %d admitted, want 200, 300, 300 and %d", hot.Load(), tagged.Load(), both.Load(), own.Load(), callers*3)
+	}
+	if g.pipelines.Load() == 0 {
+		t.Errorf("%d callers have shared no pipeline", callers)
 	}
 }
 

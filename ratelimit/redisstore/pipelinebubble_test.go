@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,16 +33,6 @@ func keysOfHalf(half, n int) (keys []string) {
 func keyIn(words []string) string { return words[3] }
 
 func heedsContexts(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = true }
-
-// ring is a client of two shards of puppets whose options outlast all budgets.
-func (p *puppet) ring(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) *redis.Ring {
-	client := redis.NewRing(&redis.RingOptions{
-		Addrs: map[string]string{"one": "127.0.0.1:6379"}, Dialer: dial, Protocol: 2, DisableIdentity: true, ReadTimeout: time.Hour, WriteTimeout: time.Hour, PoolTimeout: time.Hour,
-		HeartbeatFrequency: 100 * time.Hour,
-	})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
 
 // piped is what brings callers of one server onto a pipeline.
 type piped struct {
@@ -101,7 +90,6 @@ func pipelineBubbles() map[string]func(t *testing.T, p *puppet) {
 		"pipelines to a silent server, which errors name":        pipedNames,
 		"a pipeline to two servers of which one is slow":         pipedToTwo,
 		"a pipeline to a server that does not know the script":   pipedUnknown,
-		"a pipeline on a Ring, which a caller leaves":            pipedOnARing,
 		"a lone caller of a Cluster that does not tell commands": aloneInACluster,
 	}
 }
@@ -365,44 +353,6 @@ func pipedUnknown(t *testing.T, p *puppet) {
 		if !refuses && told != 1 {
 			t.Errorf("the server was told of the script %d times, want 1", told)
 		}
-	}
-}
-
-// pipedOnARing holds that who leaves before a pipeline has a connection is not in it. On a Cluster he is: its client asks for a command's words to find the server.
-func pipedOnARing(t *testing.T, p *puppet) {
-	var on atomic.Bool
-	slow := make(chan struct{})
-	c := newPiped(t, p, p.ring(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if on.Load() {
-			<-slow
-		}
-		return p.dial(ctx, network, addr)
-	}))
-	keys := c.keys(2)
-	leaving, leave := context.WithCancel(context.Background())
-	written := make(map[string]bool)
-	answers := c.send([]context.Context{leaving, context.Background()}, keys, func() {
-		on.Store(true)
-		p.set(func(p *puppet) {
-			p.says = func(addr string, words []string) string {
-				for _, word := range words {
-					written[word] = true
-				}
-				return allows(addr, words)
-			}
-		})
-	})
-	synctest.Wait()
-	leave()
-	if err := <-answers[0]; !errors.Is(err, context.Canceled) {
-		t.Errorf("Take of who left = %v, want %v", err, context.Canceled)
-	}
-	close(slow)
-	if err := <-answers[1]; err != nil {
-		t.Errorf("Take of who stayed = %v, want a decision", err)
-	}
-	if written[keys[0]] || !written[keys[1]] {
-		t.Errorf("written for who left: %v, for who stayed: %v, want false and true", written[keys[0]], written[keys[1]])
 	}
 }
 

@@ -34,15 +34,6 @@ func faultyClients(t *testing.T, f *faults) map[string]redis.UniversalClient {
 		"cluster": redistest.NewCluster(t).Client(t, func(o *redis.ClusterOptions) {
 			o.Dialer, o.ReadTimeout = f.dial, patience
 		}),
-		"ring": func() redis.UniversalClient {
-			ring := redis.NewRing(&redis.RingOptions{
-				Addrs:       map[string]string{"one": redistest.Standalone(t).Addr()},
-				Dialer:      f.dial,
-				ReadTimeout: patience,
-			})
-			t.Cleanup(func() { ring.Close() })
-			return ring
-		}(),
 	}
 }
 

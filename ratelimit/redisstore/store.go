@@ -43,7 +43,10 @@ func (s *Store) Budget() time.Duration { return s.budget }
 // New returns a store that asks client. It sends nothing.
 //
 // Of a client that is none of go-redis's, nor embeds a *redis.Client, it is not known whether all keys are at one server: each key is then
-// asked for by itself, as on a Ring, which is right of any client and costs a script for each limit of a call.
+// asked for by itself, which is right of any client and costs a script for each limit of a call.
+//
+// New refuses a *redis.Ring. A Ring moves the keys of a server that is down to other servers, where their counts
+// start at 0: use a Cluster.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
 		client: client,
@@ -55,14 +58,17 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		insists: giveBackTime,
 	}
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("redisstore: client is nil, want a *redis.Client, *redis.ClusterClient or *redis.Ring")
+		return nil, errors.New("redisstore: client is nil, want a *redis.Client or *redis.ClusterClient")
 	}
 	s.reckon()
 	switch client.(type) {
 	case ofOneServer:
 	case *redis.ClusterClient:
 		s.group = func(key string, _ int) int { return slot(key) }
-	default: // a Ring, or what may be one
+	case *redis.Ring:
+		return nil, errors.New("redisstore: client is a *redis.Ring, want a *redis.Client or *redis.ClusterClient: " +
+			"a Ring moves the keys of a server that is down to other servers, where their counts start at 0; use a Redis Cluster")
+	default: // it may ask several servers
 		s.group = func(_ string, i int) int { return i }
 	}
 	for _, o := range opts {
@@ -126,8 +132,7 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	}
 }
 
-// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key. A Ring's pipelines would send the empty key
-// to any of its shards.
+// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key.
 func (s *Store) laneOf(d *decision) *lane {
 	if s.group == nil || s.most == 1 || d.requests[0].Key == "" || s.split(d.requests) != nil {
 		return s.lane

@@ -64,14 +64,11 @@ func NewServers(pkg string, client redis.UniversalClient) *Servers {
 	return s
 }
 
-// namer returns what names the server that a client asks about a key: a master of a Cluster, or a shard of a Ring, by its address. Every other client
+// namer returns what names the server that a client asks about a key: a master of a Cluster, by its address. Every other client
 // has one server at a time, wherever that is.
 func namer(client redis.UniversalClient) func(key string) (string, *redis.Client) {
-	switch client := client.(type) {
-	case *redis.ClusterClient:
+	if client, ok := client.(*redis.ClusterClient); ok {
 		return func(key string) (string, *redis.Client) { return named(client.MasterForKey(context.Background(), key)) }
-	case *redis.Ring:
-		return func(key string) (string, *redis.Client) { return named(client.GetShardClientForKey(key)) }
 	}
 	return func(string) (string, *redis.Client) { return "", nil }
 }

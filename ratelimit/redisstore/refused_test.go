@@ -2,19 +2,14 @@ package redisstore_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/rlgen/rlgen/ratelimit/redisstore"
-	"github.com/rlgen/rlgen/ratelimit/store"
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
@@ -90,32 +85,6 @@ func TestSomethingElseListens(t *testing.T) {
 				s := newStore(t, client)
 				refused(t, s, "rl:a", "is not Redis: mend the address")
 				checkRefuses(t, s, nil, "is not Redis: mend the address", test.says)
-			})
-		})
-	}
-}
-
-// TestCheckNamesTLS holds that a check finds a client that speaks TLS and a server that does not, and the other way round, where neither
-// of both says so.
-func TestCheckNamesTLS(t *testing.T) {
-	secure, plain := redistest.StartTLS(t).Addr(), redistest.Standalone(t).Addr()
-	for name, test := range map[string]struct {
-		addr string
-		tls  *tls.Config
-		want string
-	}{
-		"redis:// to a port of TLS":    {secure, nil, "the server " + secure + " speaks TLS, and the client does not"},
-		"rediss:// to a port of plain": {plain, &tls.Config{}, "the client speaks TLS, and the server " + plain + " does not"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bothClients(t, test.addr, test.tls, func(t *testing.T, client redis.UniversalClient) {
-				findings, err := newStore(t, client, redisstore.WithBudget(3*time.Second)).Check(context.Background(), nil)
-				if err == nil || classOf(err) == store.Misconfigured {
-					t.Errorf("Check = %v, want an error of another class than %v", err, store.Misconfigured)
-				}
-				if !strings.Contains(fmt.Sprint(findings), test.want) {
-					t.Errorf("Check has found %v, want %q", findings, test.want)
-				}
 			})
 		})
 	}
