@@ -43,6 +43,9 @@ func TestThirdParty(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "go.mod"), bytes.Replace(mod, []byte("replace github.com/rlgen/rlgen => ../.."), []byte(testmodule.Replace()), 1))
+	if err := testmodule.Download(dir); err != nil {
+		t.Fatal(err)
+	}
 	checkForeign(t, dir)
 }
 

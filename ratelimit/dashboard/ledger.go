@@ -85,7 +85,9 @@ func (e *entries) write(ctx context.Context, client redis.UniversalClient) (time
 	for _, name := range e.names {
 		words = append(words, name)
 	}
-	call := &rediscall.Call{Package: "dashboard", Client: client, Script: ledgerScript, Words: append(words, e.args...)}
+	nonce := rediscall.NewNonce()
+	words = append(append(words, e.args...), nonce)
+	call := &rediscall.Call{Package: "dashboard", Client: client, Script: ledgerScript, Nonce: nonce, Words: words}
 	reply, err := call.Run(ctx)
 	switch {
 	case err != nil:

@@ -14,8 +14,10 @@
 --            keep   any: how long the key stays, in ms
 --            note   a list: a text at its head, of which so many stay
 --            salt   a string: what it is where it is not there
--- returns  the time: seconds, µs
+--          a nonce, a number of up to 53 bits
+-- returns  the nonce, and the time: seconds, µs
 
+local nonce = table.remove(ARGV) + 0
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function ms(t)
@@ -52,4 +54,4 @@ for i = 2, #ARGV, 4 do
     end
   end
 end
-return {tonumber(time[1]), tonumber(time[2])}
+return {nonce, tonumber(time[1]), tonumber(time[2])}

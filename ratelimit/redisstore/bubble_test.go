@@ -148,7 +148,7 @@ func allows(_ string, words []string) string {
 	if words[1] == "return {}" {
 		return "*0\r\n"
 	}
-	return "*2\r\n:1\r\n:1\r\n"
+	return "*3\r\n:" + words[len(words)-1] + "\r\n:1\r\n:1\r\n"
 }
 
 // nobody is the answer of a server that is silent.

@@ -41,6 +41,7 @@ func (c *car) prepare() {
 	l := c.ride.lane
 	c.call.Package, c.call.Client, c.call.Cargo, c.call.Server = "redisstore", l.store.client, c, l.server
 	c.call.Script = rediscall.Script{Evalsha: l.store.script.evalsha, Eval: l.store.script.eval}
+	c.call.Nonce = rediscall.NewNonce()
 	c.call.Words = c.firstWords[:2]
 	if l.tags {
 		c.firstWords[2], c.firstWords[3] = 1, c.riders[0].requests[0].Key
@@ -103,7 +104,7 @@ func (c *car) Load() []any {
 		}
 	}
 	if n > 0 {
-		c.words = c.ride.lane.store.args(c.batch)
+		c.words = c.ride.lane.store.args(c.batch, &c.call.Nonce)
 	}
 	return c.words
 }

@@ -252,11 +252,6 @@ func checksUntil(t *testing.T, s *redisstore.Store, ok func([]store.Finding, err
 	}
 }
 
-// onlyBegins says whether there is one finding, and it begins so.
-func onlyBegins(findings []store.Finding, begin string) bool {
-	return len(findings) == 1 && strings.HasPrefix(findings[0].Text, begin)
-}
-
 // TestCheckNamesMasters holds that the error of a check says which masters of a Cluster do not answer, be they dead or frozen.
 func TestCheckNamesMasters(t *testing.T) {
 	t.Parallel()

@@ -19,9 +19,10 @@ var _ store.Fleet = (*Store)(nil)
 // such as "rl:instances", which is gone a minute after the last of them. It returns once ctx is done, and is of no
 // consequence for calls: where it fails, none of them is kept from the server.
 func (s *Store) Attend(ctx context.Context, prefix, member string) (members int, err error) {
+	nonce := rediscall.NewNonce()
 	call := &rediscall.Call{
-		Package: "redisstore", Client: s.client, Script: fleetScript, MayRepeat: true,
-		Words: []any{nil, nil, 1, prefix + ":instances", member, store.Attendance.Microseconds()},
+		Package: "redisstore", Client: s.client, Script: fleetScript, MayRepeat: true, Nonce: nonce,
+		Words: []any{nil, nil, 1, prefix + ":instances", member, store.Attendance.Microseconds(), nonce},
 	}
 	type answer struct {
 		reply []int64

@@ -3,7 +3,8 @@
 -- KEYS     a ZSET of members, each with the time at which it last attended, in µs
 -- ARGV     member  the one that attends
 --          while   µs for which a member counts
--- returns  integer: the members that count, this one included
+--          nonce   a number of up to 53 bits
+-- returns  integers: the nonce, and the members that count, this one included
 --
 -- Members of a later time are of a clock that was set back, or of another server's: they count once they attend again.
 
@@ -16,4 +17,4 @@ redis.call('ZADD', KEYS[1], score(now), ARGV[1])
 redis.call('PEXPIRE', KEYS[1], score(ARGV[2] / 1000))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', score(now - ARGV[2]))
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. score(now), '+inf')
-return {redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')}
+return {ARGV[3] + 0, redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')}

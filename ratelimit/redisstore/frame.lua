@@ -25,8 +25,11 @@
 --         named      1 if the admissions have names, else 0: no limit tells one from another
 --         and, if named, for every decision
 --           base       14 digits that name the admission, chosen by the caller; to give back, those of the take
+--       and last
+--         nonce      a number of up to 53 bits
 --
 -- returns integers
+--         nonce      that of ARGV, by which the caller knows that the reply is its own
 --         now        µs of the server's clock: what is charged by a take is given back by it
 --       and for every decision
 --         status     less than 0: as many decisions, of which this is the first, are allowed and charged, and there is no more to say of them
@@ -43,7 +46,7 @@
 --           reset      µs until the rule has all of its count again (with detail)
 
 local decision = {keys = 0, count = 0, size = 0, number = 0, charged = 0, answered = 0} -- the one that is being made, and its run
-local reply = {now}
+local reply = {nonce, now}
 
 -- ways returns the functions of decision.lua, once a decision needs them.
 local function ways()

@@ -88,6 +88,7 @@ var faultMatrix = []row{
 	{fault: "a database that there is not, or one of a Cluster; a name that no client may have", invariant: "misconfigured", test: "TestRefusedWhileConnecting"},
 	{fault: "no password, a wrong one, a changed one", invariant: "misconfigured", test: "TestAuthentication TestPasswordChanged"},
 	{fault: "locked out while it runs: password, user, commands, keys", invariant: "misconfigured from the first refusal on, under every onfail; the log says so", test: "TestLockedOut"},
+	{fault: "a connection delivers the replies of other calls", invariant: "nothing is allowed by them; indeterminate, and the connection is closed", test: "TestReplyOfAnotherCall"},
 	{fault: "one master of a Cluster refuses the client, another's connections break", invariant: "misconfigured by the one; the other's breaker opens, and its errors are its own", test: "TestRefusalOfOneServer"},
 	{fault: "requirepass set while connected", invariant: "misconfigured, never open", produce: requirepass},
 	{fault: "TLS: RESP2 and RESP3; an authority that nobody trusts, another name", invariant: "decides as without; misconfigured", test: "TestSecure"},

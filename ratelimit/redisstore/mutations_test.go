@@ -168,11 +168,12 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// wantNoticed runs the test of the mutation in a program that has it. The test has a minute: some mutations make it hang.
+// wantNoticed runs the test of the mutation in a program that has it, until it fails. The test has a minute: some
+// mutations make it hang, and some are noticed only if goroutines meet in the right moment.
 // If the test skips, for it needs a program that is not installed, t skips.
 func (m *mutation) wantNoticed(t *testing.T, program string) {
 	t.Helper()
-	cmd := exec.Command(program, "-test.v", "-test.failfast", "-test.timeout", "60s", "-test.run", "^"+m.test+"$")
+	cmd := exec.Command(program, "-test.v", "-test.failfast", "-test.count", "20", "-test.timeout", "60s", "-test.run", "^"+m.test+"$")
 	cmd.Dir = m.pkg
 	cmd.Env = append(os.Environ(), mutantEnv+"="+m.name, "RLGEN_TEST_REQUIRE=0")
 	out, err := cmd.CombinedOutput()

@@ -136,7 +136,7 @@ func pipedDeadlines(t *testing.T, p *puppet) {
 			p.says = func(addr string, words []string) string {
 				time.Sleep(hasty)
 				if words[2] == "2" {
-					return "*3\r\n:1\r\n:1\r\n:1\r\n"
+					return "*4\r\n:" + words[len(words)-1] + "\r\n:1\r\n:1\r\n:1\r\n"
 				}
 				return allows(addr, words)
 			}
@@ -309,7 +309,11 @@ func pipedToTwo(t *testing.T, p *puppet) {
 	})
 	calls := make([]*rediscall.Call, len(keys))
 	for i := range calls {
-		calls[i] = &rediscall.Call{Package: "redisstore", Client: client, Script: rediscall.NewScript("return {1, 1}"), Words: []any{nil, nil, 1, keys[i]}}
+		calls[i] = &rediscall.Call{
+			Package: "redisstore", Client: client, Script: rediscall.NewScript("the puppet does not run it"),
+			Nonce: rediscall.NewNonce(), Words: []any{nil, nil, 1, keys[i]},
+		}
+		calls[i].Words = append(calls[i].Words, calls[i].Nonce)
 	}
 	time.AfterFunc(10*time.Millisecond, func() { close(slow) })
 	var over []int

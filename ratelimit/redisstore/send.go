@@ -106,17 +106,18 @@ func (f *flight) expired(ctx context.Context) error {
 func (s *Store) send(ctx context.Context, f *flight) ([]int64, error) {
 	f.call.Package, f.call.Client, f.call.Server = "redisstore", s.client, f.server
 	f.call.Script = rediscall.Script{Evalsha: s.script.evalsha, Eval: s.script.eval}
-	f.call.Words = s.args(f.batch)
+	f.call.Nonce = rediscall.NewNonce()
+	f.call.Words = s.args(f.batch, &f.call.Nonce)
 	return f.call.Run(ctx)
 }
 
 // args are the words of the command that runs the script on b, after two places for how.
-func (s *Store) args(b batch) []any {
+func (s *Store) args(b batch, nonce *uint64) []any {
 	keys := b.countKeys()
-	args := make([]any, 2, 3+keys+b.size()+2)
+	args := make([]any, 2, 3+keys+b.size()+3)
 	args = append(args, keys)
 	args = b.keys(args)
-	args = b.argv(args)
+	args = append(b.argv(args), nonce)
 	if s.clock != nil {
 		now := s.clock().UnixMicro()
 		args = append(args, now%1e6, now/1e6)

@@ -96,15 +96,18 @@ func Write(dir string) error {
 
 // download downloads what go test did not need: the modules of tools, and those that only other modules'
 // packages import.
-var download = sync.OnceValue(func() error {
+var download = sync.OnceValue(func() error { return Download(Root()) })
+
+// Download downloads the modules that the go.mod in a directory names, unless the module cache has them.
+func Download(dir string) error {
 	cmd := exec.Command("go", "mod", "download")
-	cmd.Dir = Root()
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go mod download: %w\n%s", err, out)
 	}
 	return nil
-})
+}
 
 // Replace returns the line of a go.mod that replaces this module by its directory.
 func Replace() string {

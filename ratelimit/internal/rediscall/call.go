@@ -37,15 +37,17 @@ const (
 	insist    = 500 * time.Millisecond // for which a call is sent again that may not be repeated, if its context lasts so long: who has refused it for longer will for a while
 )
 
-// Call is one run of a script that answers with integers. It is run once.
+// Call is one run of a script that returns integers, or of a command that returns one. It is run once.
 type Call struct {
 	Package string // whose errors its errors are
 	Client  redis.UniversalClient
 	Script  Script // the zero Script is none: Words are a command's then
 	// Words are those of the command: two places that are Run's, the number of keys, the keys, the arguments.
 	Words []any
-	// Lone says that the script may also answer with one integer, which is the reply then.
-	Lone bool
+	// Nonce is a number that the script returns before its reply: [NewNonce]. A reply without it belongs to another
+	// call, as after an error of a proxy or of the client. 0 is for commands, which return no nonce: theirs is one
+	// integer.
+	Nonce uint64
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
 	// Cargo, where it is set, knows the words only when the client writes them. Words are then those by which the client
@@ -57,7 +59,8 @@ type Call struct {
 	sent     sending
 	repeated atomic.Bool
 	told     bool // the server, by its text, what the script is
-	lone     [1]int64
+	blank    bool // the client wrote nothing of the call in its place
+	one      [1]int64
 	first    *outcome // of the first sending, where that was not Run's
 }
 
@@ -92,7 +95,7 @@ func (command) NoRetry() bool { return true }
 
 // Args marks the call as sent: the client asks for the arguments of a command when it writes them.
 func (c command) Args() []any {
-	if !c.call.sent.begin() {
+	if c.call.blank = !c.call.sent.begin(); c.call.blank {
 		return nothing
 	}
 	if c.call.Cargo != nil {
@@ -103,7 +106,7 @@ func (c command) Args() []any {
 
 func (c *Call) load() []any {
 	words := c.Cargo.Load()
-	if len(words) == 0 {
+	if c.blank = len(words) == 0; c.blank {
 		return nothing
 	}
 	copy(words, c.how())
@@ -216,20 +219,35 @@ func (c *Call) renew() {
 
 // process sends the command once.
 func (c *Call) process(ctx context.Context) ([]int64, error) {
-	if !c.Lone {
+	if c.Nonce != 0 {
 		cmd := redis.NewIntSliceCmd(ctx, c.Words...)
 		err := c.Client.Process(ctx, command{cmd, c})
-		return cmd.Val(), err
+		return c.own(cmd.Val(), err)
 	}
-	cmd := redis.NewCmd(ctx, c.Words...)
-	if err := c.Client.Process(ctx, command{cmd, c}); err != nil {
+	cmd := redis.NewIntCmd(ctx, c.Words...)
+	err := c.Client.Process(ctx, command{cmd, c})
+	c.one[0] = cmd.Val()
+	return c.one[:], err
+}
+
+// NewNonce returns a random number of 14 digits, which Lua represents exactly.
+func NewNonce() uint64 { return 1e13 + rand.Uint64N(9e13) }
+
+// errForeignReply is the error of a call that read the reply of another one.
+var errForeignReply = errors.New("the reply belongs to another call")
+
+// own returns a reply without its nonce, or an error if the reply has another one. The connection that
+// carried it is closed then, with all that are idle and out of step. The reply is nil if a hook of the client
+// dropped the command.
+func (c *Call) own(reply []int64, err error) ([]int64, error) {
+	if err != nil || c.blank || reply == nil {
 		return nil, err
 	}
-	if n, ok := cmd.Val().(int64); ok {
-		c.lone[0] = n
-		return c.lone[:], nil
+	if len(reply) == 0 || uint64(reply[0]) != c.Nonce {
+		c.Server.closeForeign(c.Client)
+		return nil, errForeignReply
 	}
-	return cmd.Int64Slice()
+	return reply[1:], nil
 }
 
 // mayGoAgain says whether a call may be sent again after an error. A client that is closed stays so.

@@ -19,8 +19,8 @@ func TestLateServerIsToldTheScript(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1})
 	t.Cleanup(func() { client.Close() })
 	proxy.Next(8, redistest.CutBefore, "evalsha")
-	c := &Call{Package: "rediscall", Client: client, MayRepeat: true,
-		Script: NewScript("return {42} -- " + redistest.Prefix(t)), Words: []any{nil, nil, 0}}
+	c := withNonce(&Call{Package: "rediscall", Client: client, MayRepeat: true,
+		Script: NewScript("return {ARGV[1] + 0, 42} -- " + redistest.Prefix(t)), Words: []any{nil, nil, 0}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if reply, err := c.Run(ctx); err != nil || len(reply) != 1 || reply[0] != 42 {
@@ -31,10 +31,10 @@ func TestLateServerIsToldTheScript(t *testing.T) {
 // refusing is a call of a script that answers with LOADING to all but the last of so many sendings, and counts them under a key.
 func refusing(t *testing.T, client redis.UniversalClient, sendings int) (c *Call, key string) {
 	key = redistest.Prefix(t)
-	return &Call{Package: "rediscall", Client: client, Words: []any{nil, nil, 1, key, sendings}, Script: NewScript(
+	return withNonce(&Call{Package: "rediscall", Client: client, Words: []any{nil, nil, 1, key, sendings}, Script: NewScript(
 		"local n = redis.call('INCR', KEYS[1]) redis.call('PEXPIRE', KEYS[1], 60000) " +
-			"if n < tonumber(ARGV[1]) then return redis.error_reply('LOADING Redis is loading the dataset in memory') end return {n}",
-	)}, key
+			"if n < tonumber(ARGV[1]) then return redis.error_reply('LOADING Redis is loading the dataset in memory') end return {ARGV[2] + 0, n}",
+	)}), key
 }
 
 // TestSentAgain holds that a call which the server refuses for a while is sent again for longer than its first waits last.

@@ -71,10 +71,17 @@ func (p pausing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // increment is a script whose executions can be counted.
-var increment = NewScript("return {redis.call('INCR', KEYS[1])}")
+var increment = NewScript("return {ARGV[1] + 0, redis.call('INCR', KEYS[1])}")
+
+// withNonce adds a nonce to a call of a script.
+func withNonce(c *Call) *Call {
+	c.Nonce = NewNonce()
+	c.Words = append(c.Words, c.Nonce)
+	return c
+}
 
 func incrementing(client redis.UniversalClient, key string) *Call {
-	return &Call{Package: "rediscall", Client: client, Script: increment, Words: []any{nil, nil, 1, key}}
+	return withNonce(&Call{Package: "rediscall", Client: client, Script: increment, Words: []any{nil, nil, 1, key}})
 }
 
 // TestAbandonedIsNeverSent abandons a call that is about to be written: no matter how long its client goes on, the server never has it.

@@ -32,7 +32,7 @@ func (c *Call) Once(ctx context.Context) (over bool) {
 
 // Together sends calls by one pipeline of their client, each at most once unless the server does not know the script: then by one more, in which the first call tells it. It tells over
 // the place of each call that is over, as soon as that is known, one after the other; and returns the places of the others. All calls are to be run then: Run returns at once what
-// became of those that are over, and goes on with the others. Lone calls cannot be among them.
+// became of those that are over, and goes on with the others. All of them have a nonce.
 func Together(ctx context.Context, calls []*Call, over func(place int)) (others []int) {
 	places := make([]int, len(calls))
 	for i := range places {
@@ -139,7 +139,8 @@ func (c *piped) SetErr(err error) {
 	}
 	c.cmd.SetErr(err)
 	p.restless = p.restless || err != nil && leadsOn(err)
-	p.end(c, outcome{reply: c.cmd.Val(), err: err})
+	reply, err := c.call.own(c.cmd.Val(), err)
+	p.end(c, outcome{reply: reply, err: err})
 	if p.open == 0 && p.restless {
 		p.stop()
 	}

@@ -2,8 +2,10 @@ package rediscall
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +85,29 @@ func idle(p pool) (n [2]uint32) {
 	return n
 }
 
-// ask asks something on as many connections at once as are idle. The client closes those on which no answer comes in time.
+// closeForeign closes, in a goroutine that ends within a second, idle connections of a client on which
+// replies do not belong to the commands before them.
+func (s *Server) closeForeign(client redis.UniversalClient) {
+	var p pool
+	if s != nil {
+		p = s.pool()
+	} else {
+		p, _ = client.(pool)
+	}
+	if p == nil || s != nil && !s.weeding.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		if s != nil {
+			defer s.weeding.Store(false)
+		}
+		defer func() { _ = recover() }() // a program's Dialer is to end a call at most
+		ask(p, soundTime)
+	}()
+}
+
+// ask sends a PING with a text on as many connections at once as are idle. The client closes those on which
+// that text does not come back in time.
 func ask(p pool, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -91,7 +115,10 @@ func ask(p pool, patience time.Duration) {
 	var all sync.WaitGroup
 	for i, send := range []func(context.Context, redis.Cmder) error{client.Process, alone(client)} {
 		for range idle(p)[i] {
-			all.Go(func() { _ = send(ctx, once{redis.NewCmd(ctx, nothing...)}) })
+			all.Go(func() {
+				text := rand.Text()
+				_ = send(ctx, redis.NewRawWriteToCmd(ctx, &echoed{want: "$26\r\n" + text + "\r\n"}, "ping", text))
+			})
 		}
 	}
 	all.Wait()
@@ -107,7 +134,18 @@ func alone(client *redis.Client) func(context.Context, redis.Cmder) error {
 	}
 }
 
-// once is a command that the client sends once.
-type once struct{ redis.Cmder }
+// echoed is a writer that fails unless what it gets is the reply that it wants, or an error of the server, such
+// as that of a user without the permission. The client closes a connection whose reply cannot be written.
+type echoed struct{ want string }
 
-func (once) NoRetry() bool { return true }
+func (e *echoed) Write(p []byte) (int, error) {
+	if strings.HasPrefix(e.want, string(p)) {
+		e.want = e.want[len(p):]
+		return len(p), nil
+	}
+	if len(e.want) > 0 && len(p) > 0 && p[0] == '-' {
+		e.want = "\r\n"
+		return len(p), nil
+	}
+	return 0, errForeignReply
+}

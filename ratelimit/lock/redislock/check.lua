@@ -3,9 +3,11 @@
 -- KEYS  none: those in the commands may be others'
 -- ARGV  commands, each with its arguments, with spaces between them
 --
--- returns  the numbers of those that are not permitted, from 1 on. A server before Redis 7 does not say: none of them
+--       and last a nonce: see lock_acquire.lua
+--
+-- returns  the nonce, and the numbers of those that are not permitted, from 1 on. A server before Redis 7 does not say: none of them
 
-local lacks = {}
+local lacks = {table.remove(ARGV) + 0}
 if redis.acl_check_cmd then
   for i, text in ipairs(ARGV) do
     local words = {}

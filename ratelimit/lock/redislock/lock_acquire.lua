@@ -10,8 +10,10 @@
 --       3 waiter  who stands in the queue for it; '' or nothing for nobody
 --       4 outer   a hold that this one nests in, '' or nothing for none: then nobody waits, and it is met only if that is held
 --       5 last    anything where the waiter leaves the queue if it is not met, nothing where it stands there
+--       and last a nonce, a number of up to 53 bits: the reply of every script begins with it
 --
--- returns token, an integer: the lock was free, and is held for the whole lease; or
+-- returns the nonce, and
+--         token, an integer: the lock was free, and is held for the whole lease; or
 --         status  0 not held: others have it, or wait; 1 held; 2 the outer hold is gone
 --         token   of what is held, else 0
 --         left    ms of the lease, or of that of those who have it; 0 is unknown
@@ -23,6 +25,7 @@
 -- count on from a later time, which is more: nobody takes a lock a million times a second. So they grow even where
 -- the key was lost, unless the clock was set back, too. Whoever asks again, or nests, once the key has expired gets a later one.
 
+local nonce = table.remove(ARGV) + 0
 local queue, first, tell
 local call = redis.call
 local TOKEN_LIFE = 86400000 -- ms
@@ -69,15 +72,15 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
     if waiter ~= '' then
       queue.leave(waiter)
     end
-    return {1, same(), extend(), 0}
+    return {nonce, 1, same(), extend(), 0}
   end
   if outer ~= '' then
     if redis.call('HEXISTS', KEYS[1], outer) == 0 then
-      return {2, 0, 0, 0}
+      return {nonce, 2, 0, 0, 0}
     end
     redis.call('HSET', KEYS[1], hold, '')
     tell()
-    return {1, same(), extend(), 0}
+    return {nonce, 1, same(), extend(), 0}
   end
 
   local now = microseconds()
@@ -96,7 +99,7 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
     if free then
       queue.wake(first)
     end
-    return {0, 0, math.max(left, 0), first == waiter and 1 or 0}
+    return {nonce, 0, 0, math.max(left, 0), first == waiter and 1 or 0}
   end
 end
 
@@ -112,4 +115,4 @@ if first then
   queue.leave(first)
   tell()
 end
-return token
+return {nonce, token}

@@ -6,9 +6,12 @@
 -- ARGV  1 hold    whose fields are removed: nobody else knows its name
 --       2 waiter  who leaves the queue, '' for nobody
 --       … further pairs of these
+--       and last a nonce: see lock_acquire.lua
 --
--- returns held  1 if one of the holds was there, else 0
+-- returns the nonce, and
+--         held  1 if one of the holds was there, else 0
 
+local nonce = table.remove(ARGV) + 0
 local held = 0
 for i = 1, #ARGV, 2 do
   if redis.call('HDEL', KEYS[1], ARGV[i], '!' .. ARGV[i]) > 0 then -- which ends the hash with its last field
@@ -16,7 +19,7 @@ for i = 1, #ARGV, 2 do
   end
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then
-  return held
+  return {nonce, held}
 end
 
 -- queue.lua
@@ -30,4 +33,4 @@ end
 if redis.call('EXISTS', KEYS[1]) == 0 then
   queue.wake(queue.first(microseconds()))
 end
-return held
+return {nonce, held}

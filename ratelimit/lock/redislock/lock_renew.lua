@@ -3,16 +3,19 @@
 -- KEYS  1 lock   see lock_acquire.lua
 -- ARGV  1 hold   of the owner's
 --       2 lease  ms; 0 only asks
+--       and last a nonce: see lock_acquire.lua
 --
--- returns held  1, or 0: nothing is changed
+-- returns the nonce, and
+--         held  1, or 0: nothing is changed
 --         left  ms of the lease
 
+local nonce = table.remove(ARGV) + 0
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  return {0, 0}
+  return {nonce, 0, 0}
 end
 local left, lease = redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])
 if left < lease then
   redis.call('PEXPIRE', KEYS[1], lease)
   left = lease
 end
-return {1, left}
+return {nonce, 1, left}

@@ -8,14 +8,17 @@
 --       3 limit    units that may be held at once, as this caller has it
 --       4 lease    ms
 --       5 waiter   who stands in the queue for it, '' for nobody. It is met where there is room for it and for all who stand before it, of whom who is nobody is behind all
-----       6 last     anything where the waiter leaves the queue if it is not met, nothing where it stands there
+--       6 last     anything where the waiter leaves the queue if it is not met, nothing where it stands there
+--       and last a nonce: see lock_acquire.lua
 --
--- returns status  0 not held: there is no room, or others wait; 1 held
+-- returns the nonce, and
+--         status  0 not held: there is no room, or others wait; 1 held
 --         left    ms of the lease, or until the next one of those that are held ends; 0 is unknown
 --         first   1 if the waiter is the next to be served
 
 -- queue.lua
 
+local nonce = table.remove(ARGV) + 0
 local SLACK = 1000 -- ms that the key outlives its last lease
 
 local hold, cost, limit, lease, waiter = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
@@ -44,7 +47,7 @@ if mine and mine > now then
   if waiter ~= '' then
     queue.leave(waiter)
   end
-  return {1, math.floor((ends - now) / 1000), 0}
+  return {nonce, 1, math.floor((ends - now) / 1000), 0}
 end
 
 local used = redis.call('ZCOUNT', KEYS[1], '(' .. integer(now), '+inf')
@@ -83,11 +86,11 @@ if met then
   if place then
     queue.leave(waiter)
   end
-  return {1, lease, 0}
+  return {nonce, 1, lease, 0}
 end
 local left = 0
 local next = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. integer(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 if next[2] then
   left = math.ceil((tonumber(next[2]) - now) / 1000)
 end
-return {0, left, waiter ~= '' and (list[1] or waiter) == waiter and 1 or 0}
+return {nonce, 0, left, waiter ~= '' and (list[1] or waiter) == waiter and 1 or 0}

@@ -7,11 +7,14 @@
 --       3 cost     units, as it was acquired with
 --       4 waiter   who leaves the queue, '' for nobody
 --       … further triples of hold, cost and waiter
+--       and last a nonce: see lock_acquire.lua
 --
--- returns held  1 if one of the holds had not ended, else 0
+-- returns the nonce, and
+--         held  1 if one of the holds had not ended, else 0
 
 -- queue.lua
 
+local nonce = table.remove(ARGV) + 0
 local now = microseconds()
 local queue = redis.call('EXISTS', KEYS[2]) == 1 and new_queue(KEYS[2])
 local held, freed = 0, 0
@@ -41,4 +44,4 @@ if queue then
   end
   queue.wake_fitting(list, free, freed + dropped)
 end
-return held
+return {nonce, held}

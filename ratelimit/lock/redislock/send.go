@@ -46,8 +46,12 @@ func (s *Store) launchFor(ctx context.Context, budget time.Duration, script redi
 	f := &flight{silent: &s.silent}
 	f.within(ctx, s, budget)
 	f.call.Package, f.call.Client, f.call.Script = "redislock", s.client, script
-	f.call.MayRepeat, f.call.Lone = true, true
+	f.call.MayRepeat = true
 	f.call.Words = append(f.words[:0], words...)
+	if script.Eval[0] != nil {
+		f.call.Nonce = rediscall.NewNonce()
+		f.call.Words = append(f.call.Words, &f.call.Nonce)
+	}
 	if s.prompt != nil && budget == s.budget {
 		f.call.Client = s.prompt
 		if !f.outlasts && (ctx.Done() == nil || !s.silent.Load()) {
