@@ -134,7 +134,7 @@ func (j *job) open() (store.Store, error) {
 	if err != nil || !j.Local {
 		return s, err
 	}
-	return prefetch.New(denycache.New(s, nil), nil), nil
+	return prefetch.New(denycache.New(s, nil)), nil
 }
 
 // keys are those of each limit, by id.

@@ -151,6 +151,35 @@ func TestForeignStrings(t *testing.T) {
 	}
 }
 
+// TestForeignCounts tests that a fixed window refuses a count that is no number of units, and a sliding log
+// a member that is no number.
+func TestForeignCounts(t *testing.T) {
+	client := redistest.Standalone(t).Client(t)
+	s, p, ctx := newStore(t, client), redistest.Prefix(t), context.Background()
+	for _, theirs := range []string{"-7", "", "1e3", "0x10", "seven"} {
+		req := request(p+"window"+theirs, 5, 1)
+		req.Algorithm = rules.FixedWindow
+		entry := "f3600000000:9999999999999999:" + theirs
+		client.Set(ctx, req.Key, entry, time.Minute)
+		for range 2 { // alone, and with others
+			if out, err := store.Take(ctx, s, []store.Request{req}, true); classOf(err) != store.Misconfigured {
+				t.Errorf("Take of a window of %q units = %+v, %v, want an error of class %v", theirs, out, err, store.Misconfigured)
+			}
+			req.Cost = 2
+		}
+		if got := client.Get(ctx, req.Key).Val(); got != entry {
+			t.Errorf("the key holds %q, want %q", got, entry)
+		}
+	}
+	log := request(p+"log", 3, 1)
+	for _, member := range []string{"a", "-1", "1.5"} {
+		client.ZAdd(ctx, log.Key, redis.Z{Score: float64(time.Now().UnixMicro()), Member: member})
+	}
+	if out, err := store.Take(ctx, s, []store.Request{log}, false); classOf(err) != store.Misconfigured {
+		t.Errorf("Take of a log of other members = %+v, %v, want an error of class %v", out, err, store.Misconfigured)
+	}
+}
+
 // TestBucketPermissions holds that the permissions of the documentation suffice for buckets, and that what a script has written
 // before a write of it is refused is taken back.
 func TestBucketPermissions(t *testing.T) {

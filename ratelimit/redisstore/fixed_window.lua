@@ -9,7 +9,13 @@
 -- Where the clock was set back behind the window's beginning, the window goes on until it ends.
 
 local function used(rule)
-  return tonumber(rule.body or 0) or 0
+  if not rule.ends then
+    return 0
+  end
+  if not string.find(rule.body, '^%d+$') then
+    error({err = 'WRONGTYPE the units of a fixed window are "' .. rule.body .. '", want digits'})
+  end
+  return rule.body + 0
 end
 
 local function ask(rule, cost)

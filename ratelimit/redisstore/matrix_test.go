@@ -82,7 +82,7 @@ var faultMatrix = []row{
 	{fault: "LOADING", invariant: "unavailable, not charged; decides again", produce: loading},
 	{fault: "BUSY with another's script", invariant: "unavailable, not charged; decides again", produce: busy},
 	{fault: "CLIENT PAUSE", invariant: "ends with the budget; charged ≤ admitted + lost", produce: paused},
-	{fault: "WRONGTYPE", invariant: "misconfigured; the key is untouched", test: "TestWrongType TestForeignStrings TestForeignCompactLog"},
+	{fault: "WRONGTYPE", invariant: "misconfigured; the key is untouched", test: "TestWrongType TestForeignStrings TestForeignCompactLog TestForeignCounts"},
 	{fault: "key without a time to live", invariant: "the charges of the next second set it, under every algorithm", produce: persisted},
 	{fault: "ACL user with the documented permissions, and without each", invariant: "works; misconfigured without", test: "TestPermissions TestClusterPermissions TestBucketPermissions TestCompactLogPermissions TestNothingElseIsSent"},
 	{fault: "a database that there is not, or one of a Cluster; a name that no client may have", invariant: "misconfigured", test: "TestRefusedWhileConnecting"},

@@ -99,7 +99,8 @@ func (f *flight) end(ctx, limited context.Context) (verdict, error) {
 
 // expired is the error of a flight that ctx or its budget ended.
 func (f *flight) expired(ctx context.Context) error {
-	return f.server.At(expired(ctx, !f.call.Abandon()))
+	sent := !f.call.Abandon()
+	return f.server.At(expired(ctx, sent || f.call.Repeated()))
 }
 
 // send sends a flight's batch until it is executed, or may have been.

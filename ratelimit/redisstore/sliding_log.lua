@@ -14,9 +14,14 @@ local SLACK = 1000 -- ms that a key outlives its newest unit's last window
 
 local stamp -- the score of now, once it is needed
 
+-- newest returns the score of the unit at a rank, 1 for the newest, nil if there are fewer.
 local function newest(key, rank)
   local place = integer(-rank)
-  return tonumber(redis.call('ZRANGE', key, place, place, 'WITHSCORES')[2])
+  local unit = redis.call('ZRANGE', key, place, place, 'WITHSCORES')
+  if unit[1] and not string.find(unit[1], '^%d+$') then
+    error({err = 'WRONGTYPE a member of a sliding log is no number'})
+  end
+  return tonumber(unit[2])
 end
 
 -- probe finds out, too, whether the set is full: it has as many units as the largest count needs once the cost is charged.

@@ -264,6 +264,9 @@ func (c *Call) refresh(ctx context.Context, m meaning) {
 
 func (c *Call) fail(m meaning, err error) error {
 	m, err = c.Server.spoken().heard(m, err)
+	if c.Repeated() && m.class == store.Unavailable {
+		m.class = store.Indeterminate // an earlier sending may have been executed
+	}
 	return Fail(c.Package, m.class, err, m.mend)
 }
 
