@@ -34,6 +34,9 @@ func FuzzParse(f *testing.F) {
 		if !strings.HasPrefix(comment, "/") {
 			comment = Namespace + args
 		}
+		if strings.HasPrefix(comment, "//") && strings.Contains(comment, "\n") {
+			t.Skip("a comment of this form ends with its line")
+		}
 		d, err := Parse(comment)
 		if err != nil {
 			checkErrors(t, comment, err.(Errors))
