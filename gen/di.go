@@ -118,13 +118,14 @@ func (u *unit) diOutputs(p *plan, di DI) []*output {
 	var list []*output
 	add := func(base string, body func(*writer)) {
 		list = append(list, &output{
-			unit:   u,
-			inputs: slices.Clone(inputs),
-			spread: true,
-			source: f.services[0].spec.Name.Pos(),
-			path:   filepath.Join(u.dir.path, base+f.suffix),
-			build:  f.build,
-			body:   body,
+			unit:     u,
+			inputs:   slices.Clone(inputs),
+			spread:   true,
+			source:   f.services[0].spec.Name.Pos(),
+			path:     filepath.Join(u.dir.path, base+f.suffix),
+			build:    f.build,
+			excluded: f.build != "" || f.suffix != ".go",
+			body:     body,
 		})
 	}
 	if di.Fx {

@@ -117,9 +117,13 @@ func checkAll(sink *findings, units []*unit) []*service {
 // renderAll plans and renders the files of all units.
 func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 	var rendered []*File
+	compiled := map[*unit][]*File{} // by the current platform
 	err := formatAll(func(format func(*File) bool) {
-		for f := range renderEach(sink, units, di) {
+		for o, f := range renderEach(sink, units, di) {
 			rendered = append(rendered, f)
+			if !o.excluded && o.unit.only == nil {
+				compiled[o.unit] = append(compiled[o.unit], f)
+			}
 			if len(f.Text) > 0 {
 				format(f)
 			}
@@ -127,6 +131,11 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 	})
 	if sink.failed() {
 		return nil, nil
+	}
+	for _, u := range units {
+		if files := compiled[u]; err == nil && len(files) > 0 {
+			err = u.typeCheck(files)
+		}
 	}
 	slices.SortFunc(rendered, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
 	var files []File
@@ -137,8 +146,8 @@ func renderAll(sink *findings, units []*unit, di DI) ([]File, error) {
 }
 
 // renderEach plans and renders the files of all units, one by one.
-func renderEach(sink *findings, units []*unit, di DI) iter.Seq[*File] {
-	return func(yield func(*File) bool) {
+func renderEach(sink *findings, units []*unit, di DI) iter.Seq2[*output, *File] {
+	return func(yield func(*output, *File) bool) {
 		plans := planAll(units)
 		for _, u := range units {
 			p, di := plans[u], di.in(u.dir)
@@ -148,7 +157,7 @@ func renderEach(sink *findings, units []*unit, di DI) iter.Seq[*File] {
 				if old, ok := u.dir.files[f.Path]; ok && !isGenerated(f.Path, old) {
 					sink.errorf(token.Position{Filename: f.Path, Line: 1, Column: 1}, "the file stands where rlgen writes what it generates, and rlgen did not write it; rename it")
 				}
-				if !yield(&f) {
+				if !yield(o, &f) {
 					return
 				}
 			}

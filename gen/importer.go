@@ -150,21 +150,8 @@ func (imp *importer) fault(pos token.Position, msg string) {
 
 // check checks the declarations of files as package p.
 func (imp *importer) check(p *packages.Package, files []*ast.File, info *types.Info, report func(types.Error)) *types.Package {
-	cfg := types.Config{
-		Importer:         packageImporter{imp, p},
-		FakeImportC:      true,
-		IgnoreFuncBodies: true,
-		Sizes:            p.TypesSizes,
-		Error: func(err error) {
-			var e types.Error
-			if errors.As(err, &e) {
-				report(e)
-			}
-		},
-	}
-	if p.Module != nil && p.Module.GoVersion != "" {
-		cfg.GoVersion = "go" + p.Module.GoVersion
-	}
+	cfg := imp.config(p, packageImporter{imp, p}, report)
+	cfg.IgnoreFuncBodies = true
 	pkg, _ := cfg.Check(p.PkgPath, imp.fset, files, info)
 	imp.checked[p.ID] = pkg
 	return pkg

@@ -39,6 +39,8 @@ type output struct {
 	body    func(*writer)
 	// inputs say what the file is made from, for its hash.
 	inputs []string
+	// excluded is set if the current platform does not compile the file, or may not.
+	excluded bool
 	// spread is set where files of other platforms have a part in what the file is.
 	spread bool
 	// source is the place, in a file that a person wrote, that the file is for.
@@ -108,7 +110,7 @@ func (o *output) render(planned names) File {
 		buf.WriteString(o.build + "\n\n")
 	}
 	fmt.Fprintf(&buf, "package %s\n\n", o.unit.pkg.Name)
-	writeImports(&buf, w.imports)
+	writeImports(&buf, w.imports, w.wanted)
 	buf.Write(w.buf.Bytes())
 	return File{Path: o.path, Text: buf.Bytes()}
 }
@@ -192,15 +194,16 @@ func (o *output) nameImports(wanted map[string]string, scope names) map[string]s
 	return imports
 }
 
-// writeImports writes the import declaration: the standard library first.
-func writeImports(buf *bytes.Buffer, imports map[string]string) {
+// writeImports writes the import declaration: the standard library first. A package is named unless both its
+// own name and the last element of its path are the name that the file uses.
+func writeImports(buf *bytes.Buffer, imports, own map[string]string) {
 	if len(imports) == 0 {
 		return
 	}
 	var std, other []string
 	for _, p := range sortedKeys(imports) {
 		line := strconv.Quote(p)
-		if name := imports[p]; name != path.Base(p) {
+		if name := imports[p]; name != path.Base(p) || name != own[p] {
 			line = name + " " + line
 		}
 		if first, _, _ := strings.Cut(p, "/"); strings.Contains(first, ".") {

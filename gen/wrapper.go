@@ -36,14 +36,15 @@ func (u *unit) outputs(p *plan) []*output {
 			continue
 		}
 		list = append(list, &output{
-			unit:    u,
-			inputs:  p.inputs(services, methods),
-			source:  firstPlace(services, methods),
-			spread:  slices.ContainsFunc(services, func(s *service) bool { return s.iface == nil }),
-			path:    src.output(),
-			from:    []string{filepath.Base(src.path)},
-			build:   src.constraint(),
-			aliases: importNames(src.ast),
+			unit:     u,
+			inputs:   p.inputs(services, methods),
+			source:   firstPlace(services, methods),
+			spread:   slices.ContainsFunc(services, func(s *service) bool { return s.iface == nil }),
+			path:     src.output(),
+			from:     []string{filepath.Base(src.path)},
+			build:    src.constraint(),
+			excluded: src.excluded,
+			aliases:  importNames(src.ast),
 			body: func(w *writer) {
 				w.handshake()
 				for _, s := range services {
