@@ -249,7 +249,7 @@ func (u *unit) drift() {
 		return
 	}
 	for _, path := range u.dir.generated {
-		if !made[path] && slices.Contains(u.pkg.GoFiles, path) {
+		if !made[path] && !isEmptied(u.dir.files[path]) && slices.Contains(u.pkg.GoFiles, path) {
 			u.sink.errorf(clausePosition(path, u.dir.files[path]), "no directive makes %s any longer; run go generate", filepath.Base(path))
 		}
 	}

@@ -3,9 +3,12 @@ package gen
 import (
 	"bytes"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Stale returns the files, by path, that Commit would write or remove.
@@ -19,8 +22,8 @@ func (r *Result) Stale() []string {
 	return append(stale, r.Obsolete...)
 }
 
-// Commit writes the files that changed and removes those that are obsolete; it writes nothing if the result Failed. Each
-// file is replaced as a whole.
+// Commit writes the files that changed and removes those that are obsolete, or empties them if
+// [Config.Empty] is set; it writes nothing if the result Failed. Each file is replaced as a whole.
 func (r *Result) Commit() error {
 	if r.Failed() {
 		return errors.New("gen: there are findings, nothing is written")
@@ -30,13 +33,39 @@ func (r *Result) Commit() error {
 			return err
 		}
 	}
-	for _, path := range r.Obsolete {
+	remove := slices.Concat(r.Obsolete, r.emptied)
+	if r.empty {
+		remove = nil
+		for _, path := range r.Obsolete {
+			if err := empty(path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range remove {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
+
+// emptyNotice is the second comment of a file that was emptied.
+const emptyNotice = "// This file is empty: no directive makes it any longer. Delete it, or run rlgen outside of go generate.\n"
+
+// empty leaves the package clause of a generated file. It removes a file without one, which the go command
+// does not list.
+func empty(path string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
+	if err != nil {
+		return os.Remove(path)
+	}
+	text := header("") + "\n\n" + emptyNotice + "\npackage " + file.Name.Name + "\n"
+	return File{Path: path, Text: []byte(text)}.write()
+}
+
+// isEmptied reports whether a generated file was emptied.
+func isEmptied(text []byte) bool { return bytes.Contains(text, []byte(emptyNotice)) }
 
 // current reports whether the file stands there already, with whatever line ends.
 func (f File) current() bool {

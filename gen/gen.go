@@ -26,6 +26,9 @@ type Config struct {
 	BuildFlags []string
 	// DI says which injection files to generate.
 	DI DI
+	// Empty makes Commit empty obsolete files instead of removing them. In go generate, files must stay: the
+	// go command lists all of them first, and opens each later.
+	Empty bool
 }
 
 // Result is what a run found, and what it would write.
@@ -38,6 +41,9 @@ type Result struct {
 	Files []File
 	// Obsolete are files with our header, by path, that no directive makes any longer.
 	Obsolete []string
+
+	empty   bool     // Config.Empty
+	emptied []string // obsolete files that an earlier run has emptied
 }
 
 // Failed reports whether there is a finding that is more than a warning: then nothing is to be written.
@@ -69,14 +75,14 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	units = append(units, elsewhere...)
 	setSiblings(units)
 	services := checkAll(sink, units)
-	r := &Result{Methods: describe(services)}
+	r := &Result{Methods: describe(services), empty: cfg.Empty}
 	if !sink.failed() {
 		if r.Files, err = renderAll(sink, units, cfg.DI); err != nil {
 			return nil, err
 		}
 	}
 	if !sink.failed() {
-		r.Obsolete = obsolete(dirs, r.Files)
+		r.Obsolete, r.emptied = obsolete(dirs, r.Files)
 	}
 	r.Findings = sink.sorted()
 	return r, nil
@@ -189,19 +195,22 @@ func (u *unit) planProviders(p *plan, di DI) {
 	}
 }
 
-// obsolete returns the generated files that are not among the new ones.
-func obsolete(dirs []*directory, files []File) []string {
+// obsolete returns the generated files that are not among the new ones, those apart that are empty.
+func obsolete(dirs []*directory, files []File) (list, emptied []string) {
 	made := map[string]bool{}
 	for _, f := range files {
 		made[f.Path] = true
 	}
-	var list []string
 	for _, d := range dirs {
 		for _, path := range d.generated {
-			if !made[path] {
+			switch {
+			case made[path]:
+			case isEmptied(d.files[path]):
+				emptied = append(emptied, path)
+			default:
 				list = append(list, path)
 			}
 		}
 	}
-	return list
+	return list, emptied
 }

@@ -38,6 +38,7 @@ var layers = map[string][]string{
 	"ratelimit/redisurl":               {"github.com/redis/go-redis/v9"},
 	"ratelimit/internal/rediscall":     {"ratelimit/store", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
 	"ratelimit/internal/due":           {},
+	"ratelimit/internal/outofstep":     {},
 	"ratelimit/internal/page":          {},
 	"ratelimit/lock":                   {"ratelimit/store", "ratelimit/internal/due"},
 	"ratelimit/lock/redislock":         {"ratelimit/lock", "ratelimit/store", "ratelimit/internal/due", "ratelimit/internal/rediscall", "github.com/redis/go-redis/v9"},

@@ -151,6 +151,10 @@ func (c *command) generate(ctx context.Context, args []string) int {
 	if !ok {
 		return code
 	}
+	done := "removed"
+	if os.Getenv("GOFILE") != "" && os.Getenv("GOLINE") != "" { // as go generate sets them
+		cfg.Empty, done = true, "emptied"
+	}
 	r, code := c.load(ctx, cfg)
 	if code != exitOK {
 		return code
@@ -159,7 +163,7 @@ func (c *command) generate(ctx context.Context, args []string) int {
 		return c.fail(err)
 	}
 	for _, path := range r.Obsolete {
-		removed := gen.Finding{Message: "removed: no directive makes the file any longer"}
+		removed := gen.Finding{Message: done + ": no directive makes the file any longer"}
 		removed.Pos.Filename = path
 		fmt.Fprintln(c.stdout, removed.Text(cfg.Dir))
 	}

@@ -131,7 +131,8 @@ else of the first context in a list or a variadic parameter. A nil one has no id
 
 and ratelimit_fx.go, ratelimit_wire.go for the package. Files for other platforms and build tags are
 checked and generated from any platform. An unchanged file is not touched. A file with
-rlgen's header that nothing makes any longer is removed. Nothing is written while there are errors.
+rlgen's header that nothing makes any longer is removed; in go generate, it is emptied, because the go
+command opens it later. Nothing is written while there are errors.
 `},
 	{"di", `-di=fx (default) generates RateLimitModule, -di=wire RateLimitSet, -di=fx,wire both, -di=none neither.
 

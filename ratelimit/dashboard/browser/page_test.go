@@ -200,7 +200,7 @@ func TestKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent(kb.Enter))
 	focused("the dialog is open again", `document.activeElement.name === 'text' || document.querySelector('#ask').contains(document.activeElement)`)
 	p.do(chromedp.Focus(`#ask-fields input`), chromedp.KeyEvent("7,10s"), chromedp.KeyEvent(kb.Enter))
-	p.until("the override holds", `(document.querySelector('.row code.override') || {textContent: ''}).textContent.includes('7,10s')`)
+	p.until("the override holds and the dialog is closed", `!document.querySelector('#ask').open && (document.querySelector('.row code.override') || {textContent: ''}).textContent.includes('7,10s')`)
 	tab("the id", `document.activeElement.id === 'look-id'`)
 	p.do(chromedp.KeyEvent("alice"), chromedp.KeyEvent(kb.Enter))
 	p.until("the id is found", `document.querySelector('#found .rule') !== null`)
