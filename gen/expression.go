@@ -425,7 +425,9 @@ func (m *method) checkCost(l *limit) {
 	n, exact := constant.Int64Val(value)
 	switch {
 	case constant.Sign(value) < 0:
-		m.refuse(l, "cost", "cost=%s is negative, want 0 or more", l.Cost)
+		m.refuse(l, "cost", "cost=%s is negative, want 1 or more", l.Cost)
+	case constant.Sign(value) == 0 && l.Free != rules.FreeAllow:
+		m.refuse(l, "cost", "cost=%s counts as 1, want 1 or more; write free=allow beside it if calls are to pass without being charged", l.Cost)
 	case !exact || n > smallest:
 		m.refuse(l, "cost", "cost=%s can never be allowed, want at most %d, the smallest count of the limit", l.Cost, smallest)
 	}

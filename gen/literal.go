@@ -18,6 +18,7 @@ var constants = map[any]string{
 	rules.TokenBucket: "TokenBucket", rules.LeakyBucket: "LeakyBucket", rules.GCRA: "GCRA",
 	rules.Enforce: "Enforce", rules.Shadow: "Shadow",
 	rules.MissingDeny: "MissingDeny", rules.MissingAllow: "MissingAllow",
+	rules.FreeDeny: "FreeDeny", rules.FreeAllow: "FreeAllow",
 	rules.StartClock: "StartClock", rules.StartFirst: "StartFirst", rules.RefillSmooth: "RefillSmooth", rules.RefillInterval: "RefillInterval",
 	rules.DenyError: "DenyError", rules.DenyZero: "DenyZero",
 	rules.FailLocal: "FailLocal", rules.FailOpen: "FailOpen", rules.FailClosed: "FailClosed",

@@ -72,7 +72,7 @@ func (g *Guard) fill(ctx context.Context, c *call, who *identity, in []Input) er
 		}
 		id := l.id(who, &input)
 		if l.shadow {
-			g.shade(ctx, c, i, &id, input.permits())
+			g.shade(ctx, c, i, &id, input.permits(l.Limit))
 			continue
 		}
 		if id.form == noID && l.Whose() != rules.Global {
@@ -89,7 +89,7 @@ func (g *Guard) fill(ctx context.Context, c *call, who *identity, in []Input) er
 			}
 			of, most = contract.Limit, contract.most
 		}
-		cost := input.permits()
+		cost := input.permits(l.Limit)
 		if cost < 0 || cost > most {
 			return &CostError{Type: g.policy.Type, Method: g.policy.Method, Limit: g.policy.Name(i), Kind: l.Kind, Cost: cost, Most: most}
 		}

@@ -188,9 +188,9 @@ func TestInputs(t *testing.T) {
 		{"defaults", alice(), func(in []ratelimit.Input) { in[1].By("A") }, []int64{9, 9}, nil},
 		{"cost", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(4) }, []int64{9, 6}, nil},
 		{"cost of the whole count", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(10) }, []int64{9, 0}, nil},
-		{"cost 0 peeks", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(0) }, []int64{9, 10}, nil},
+		{"cost 0 counts as 1", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(0) }, []int64{9, 9}, nil},
+		{"negative cost counts as 1", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(-1) }, []int64{9, 9}, nil},
 		{"cost beyond the count", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(11) }, nil, ratelimit.ErrCost},
-		{"negative cost", alice(), func(in []ratelimit.Input) { in[1].By("A"); in[1].Cost(-1) }, nil, ratelimit.ErrCost},
 		{"does not apply", alice(), func(in []ratelimit.Input) { in[1].When(false) }, []int64{9}, nil},
 		{"applies", alice(), func(in []ratelimit.Input) { in[1].When(true); in[1].By("A") }, []int64{9, 9}, nil},
 		{"by overrides the context", alice(), func(in []ratelimit.Input) { in[0].By("bob"); in[1].By("A") }, []int64{9, 9}, nil},
@@ -215,6 +215,33 @@ func TestInputs(t *testing.T) {
 			}
 			if err != nil && s.Len() != 0 {
 				t.Errorf("a call that failed left %d keys, want 0", s.Len())
+			}
+		})
+	}
+}
+
+// TestFree tests what costs below 1 are where the limit allows free calls, and where it has no Cost.
+func TestFree(t *testing.T) {
+	for name, l := range map[string]rules.Limit{
+		"free=allow": {Kind: rules.Global, Cost: "n", Free: rules.FreeAllow, Rules: per(10, time.Minute)},
+		"by hand":    {Kind: rules.Global, Rules: per(10, time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			guard := limiter(t, memstore.New()).Guard(create(l))
+			cost := func(n int64) (remaining int64, err error) {
+				var in ratelimit.Input
+				in.Cost(n)
+				d, _, err := guard.Decide(t.Context(), in)
+				if err != nil {
+					return 0, err
+				}
+				return d.Limits[0].Rules[0].Remaining, nil
+			}
+			if n, err := cost(0); n != 10 || err != nil {
+				t.Errorf("a cost of 0 leaves %d, %v; want 10 and no error", n, err)
+			}
+			if _, err := cost(-1); !errors.Is(err, ratelimit.ErrCost) {
+				t.Errorf("a cost of -1: %v, want %v", err, ratelimit.ErrCost)
 			}
 		})
 	}

@@ -185,7 +185,7 @@ func TestObserverSeesHolds(t *testing.T) {
 func TestCostInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inFlight(3)
-		l.Cost = "n"
+		l.Cost, l.Free = "n", rules.FreeAllow
 		g := inMemory().guard(t, l)
 		cost := func(n int64) ratelimit.Input {
 			var in ratelimit.Input

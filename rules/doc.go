@@ -95,7 +95,8 @@
 //	segments number up to 100         sub-windows of a sliding window, 10 by default; of a lock, how many its ids share
 //	per      global*, ip, user, key   whose calls in flight a concurrency counts; key must have by
 //	by       Go expression            the id, in place of the context's; key must have it
-//	cost     Go expression            permits that a call takes, 1 by default
+//	cost     Go expression            permits that a call takes, 1 by default; a value below 1 counts as 1
+//	free     deny, allow              whether a call of cost 0 passes without being charged
 //	when     Go expression            the limit applies only if it is true
 //	name     word that may have a /   handle in errors, headers and metrics
 //	bucket   word                     shares one count between methods

@@ -42,6 +42,14 @@ const (
 	MissingAllow                // the limit does not apply to the call
 )
 
+// Free says what a computed cost below 1 is. The zero Free is [FreeDeny].
+type Free uint8
+
+const (
+	FreeDeny  Free = iota // it counts as 1
+	FreeAllow             // a cost of 0 asks the limit without charging it, and a cost below 0 is an error
+)
+
 // OnFail says what becomes of a limit while its store cannot decide. The zero OnFail is [FailLocal].
 type OnFail uint8
 
@@ -89,6 +97,7 @@ var (
 	perNames     = []string{PerGlobal: "global", PerIP: "ip", PerUser: "user", PerKey: "key"}
 	chargeNames  = []string{ChargeAlways: "always", ChargeSuccess: "success", ChargeError: "error"}
 	missingNames = []string{MissingDeny: "deny", MissingAllow: "allow"}
+	freeNames    = []string{FreeDeny: "deny", FreeAllow: "allow"}
 	onFailNames  = []string{FailLocal: "local", FailOpen: "open", FailClosed: "closed"}
 	denyNames    = []string{DenyZero: "zero"} // an error needs no word
 	modeNames    = []string{Enforce: "enforce", Shadow: "shadow"}
@@ -110,6 +119,9 @@ func (c Charge) String() string { return wordFor("Charge", chargeNames, c) }
 
 // String returns the word that directives have for m: "deny".
 func (m Missing) String() string { return wordFor("Missing", missingNames, m) }
+
+// String returns the word that directives have for f: "deny".
+func (f Free) String() string { return wordFor("Free", freeNames, f) }
 
 // String returns the word that directives have for f: "local".
 func (f OnFail) String() string { return wordFor("OnFail", onFailNames, f) }

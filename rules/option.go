@@ -37,6 +37,7 @@ var options = []option{
 	choice("per", flying, perNames, func(l *Limit) *Per { return &l.Per }),
 	expression("by", holding(identified), "req.Customer", func(l *Limit) *string { return &l.By }),
 	expression("cost", append(slices.Clone(counting), "concurrency"), "len(req.Items)", func(l *Limit) *string { return &l.Cost }),
+	choice("free", append(slices.Clone(counting), "concurrency"), freeNames, func(l *Limit) *Free { return &l.Free }),
 	expression("when", holding(counting), "req.Kind == Paid", func(l *Limit) *string { return &l.When }),
 	word("name", holding(counting), "._-/", func(l *Limit) *string { return &l.Name }),
 	word("bucket", holding(counting), "._-", func(l *Limit) *string { return &l.Bucket }),

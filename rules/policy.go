@@ -31,6 +31,8 @@ type Limit struct {
 	// By, Cost and When are Go expressions over the method's parameters, as written; empty where the
 	// directive has none.
 	By, Cost, When string
+	// Free says what a Cost below 1 is.
+	Free Free
 
 	// Name is the handle of the limit in errors, metrics and overrides; empty for the default, which
 	// [Policy.Name] gives.

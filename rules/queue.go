@@ -56,6 +56,8 @@ func (o option) clash(l *Limit, has func(name string) bool) string {
 		return "found option ban without after, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
 	case o.name == "after" && !has("ban"):
 		return "found option after without ban, want both, such as ban=15m after=3, which bans an id for 15m once it has been denied 3 times within the window"
+	case o.name == "free" && !has("cost"):
+		return "found option free without cost, but without cost each call costs 1, want both, such as cost=len(req.Items) free=allow"
 	case o.name == "ban" && l.Wait > 0:
 		return "found option ban beside wait, but a call that waits is denied before it passes, want one of the two"
 	case o.name == "prefetch":

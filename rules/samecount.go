@@ -9,7 +9,7 @@ import (
 // perCall are the options of which limits that share a count may each have their own: they say what one call is to the
 // limit, and nothing of how it counts.
 var perCall = []string{
-	"by", "cost", "when", "name", "bucket", "prefix", "missing", "onfail",
+	"by", "cost", "free", "when", "name", "bucket", "prefix", "missing", "onfail",
 	"charge", "wait", "prefetch", "mode", "plan", "deny", "lease",
 }
 

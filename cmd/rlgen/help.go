@@ -42,7 +42,8 @@ method's own lines replace those of the same kind. Windows are Go durations, or 
 	{"options", `Options follow the rules of a directive, name=value:
 
 	by=expr         the id to count by
-	cost=expr       the permits that a call takes (default 1)
+	cost=expr       the permits that a call takes (default 1); a value below 1 counts as 1
+	free=allow      with cost=: a call of cost 0 is not charged
 	when=expr       the limit applies only if true
 	name=word       handle of the limit in errors and metrics
 	bucket=word     limits with one bucket count together
