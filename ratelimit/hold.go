@@ -348,6 +348,7 @@ const (
 	undone    outcome = iota // it was never made
 	succeeded                // without an error
 	failed                   // with an error, or by a panic
+	ended                    // after its context: its client may have chosen that
 )
 
 // charges reports whether a limit is charged for a call that ended in that way.
@@ -358,7 +359,7 @@ func (o outcome) charges(c rules.Charge) bool {
 	case failed:
 		return c != rules.ChargeSuccess
 	}
-	return false
+	return o == ended
 }
 
 // ending is what is to be done when a call ends.
@@ -415,7 +416,8 @@ func (e *ending) giveBackPart(ctx context.Context, p Permit, limits []asked, o o
 // Done ends the call: it lets go of what the call holds, the last first, and gives back the permits of limits that are charged for other
 // outcomes than this one. The outcome is *err, nil for success, or a panic, which counts as an error and goes on, where runtime.Goexit is
 // what *err says; for methods that have no error to
-// return, err is nil. It is for a defer statement, which is to name it itself; calling it again, or on the zero Permit, does nothing.
+// return, err is nil. If the context of the call has ended, the call is charged whatever its outcome: else a client
+// could choose the outcome by going away. It is for a defer statement, which is to name it itself; calling it again, or on the zero Permit, does nothing.
 //
 // What was lost before is let go silently: the method's context has told of it.
 func (p Permit) Done(err *error) {
@@ -424,11 +426,11 @@ func (p Permit) Done(err *error) {
 	}
 	if p.ending.guard.recovers {
 		if v := recover(); v != nil {
-			_ = p.ending.end(p.ending.ctx, p, failed)
+			_ = p.ending.end(p.ending.ctx, p, p.ending.outcome(true))
 			panic(v)
 		}
 	}
-	_ = p.ending.end(p.ending.ctx, p, outcomeOf(err != nil && *err != nil))
+	_ = p.ending.end(p.ending.ctx, p, p.ending.outcome(err != nil && *err != nil))
 }
 
 // Done is [Permit.Done] for a method whose result for an error is of another interface type than error.
@@ -438,15 +440,19 @@ func Done[E error](p Permit, err *E) {
 	}
 	if p.ending.guard.recovers {
 		if v := recover(); v != nil {
-			_ = p.ending.end(p.ending.ctx, p, failed)
+			_ = p.ending.end(p.ending.ctx, p, p.ending.outcome(true))
 			panic(v)
 		}
 	}
-	_ = p.ending.end(p.ending.ctx, p, outcomeOf(any(*err) != nil))
+	_ = p.ending.end(p.ending.ctx, p, p.ending.outcome(any(*err) != nil))
 }
 
-func outcomeOf(isError bool) outcome {
-	if isError {
+// outcome returns how a call ends that its caller was given a permit for.
+func (e *ending) outcome(isError bool) outcome {
+	switch {
+	case e.ctx != nil && e.ctx.Err() != nil:
+		return ended
+	case isError:
 		return failed
 	}
 	return succeeded

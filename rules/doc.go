@@ -103,7 +103,7 @@
 //	prefix   word                     first part of the key, rl by default
 //	missing  deny*, allow             what becomes of a call without an id
 //	onfail   local*, open, closed     what becomes of the limit while its store cannot decide
-//	charge   always*, success, error  which calls are charged, by how they end
+//	charge   always*, success, error  which calls are charged, by how they end; always if their context has ended
 //	lease    duration, 10ms to 24h    how long what a crashed process holds is kept, 30s by default
 //	wait     duration, 1ms to 24h     how long a call waits for room at most: not at all by default
 //	ban      duration, 1ms to 366d    how long an id is denied that has been denied often: not at all by default

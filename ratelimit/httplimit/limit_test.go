@@ -144,11 +144,7 @@ func TestLimitChargesByOutcome(t *testing.T) {
 				guard := guardOf(limit)
 				func() {
 					defer func() { _ = recover() }()
-					ctx, cancel := context.WithCancel(alice())
-					ask(ctx, httplimit.Limit(guard)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-						cancel() // the client goes away
-						test.write(w)
-					})))
+					ask(alice(), httplimit.Limit(guard)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { test.write(w) })))
 				}()
 				want := http.StatusOK
 				if charge == rules.ChargeAlways || (charge == rules.ChargeError) == test.isError {
@@ -158,6 +154,29 @@ func TestLimitChargesByOutcome(t *testing.T) {
 					t.Errorf("the next request: %d, want %d", got, want)
 				}
 			})
+		}
+	}
+}
+
+// TestLimitChargesClientsWhoLeave tests that a request whose client goes away is charged, whatever the handler
+// answers.
+func TestLimitChargesClientsWhoLeave(t *testing.T) {
+	for _, charge := range []rules.Charge{rules.ChargeAlways, rules.ChargeSuccess, rules.ChargeError} {
+		for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+			limit := user(per(3, time.Hour))
+			limit.Charge = charge
+			guard, handled := guardOf(limit), 0
+			for range 30 {
+				ctx, cancel := context.WithCancel(alice())
+				ask(ctx, httplimit.Limit(guard)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					handled++
+					cancel()
+					w.WriteHeader(status)
+				})))
+			}
+			if handled != 3 {
+				t.Errorf("charge=%v, %d: %d of 30 requests were handled, want 3", charge, status, handled)
+			}
 		}
 	}
 }
