@@ -20,8 +20,8 @@
 //
 // A lock of name n is the hash rl:lock:{n}, which has a field for each hold, and another for each while somebody waits; rl:lock:{n}:token has the last token. A semaphore is the ZSET rl:sem:{n}, of leases by when they end. Both have a queue beside them
 // while somebody waits. What is not a plain character in
-// a name is escaped, so that a name cannot leave its braces, which put all of its keys into one slot of a cluster. Every key expires: the token's after a day, for
-// tokens go on from the server's time then, which is later.
+// a name is escaped, so that a name cannot leave its braces, which put all of its keys into one slot of a cluster. Every key expires: the token's five minutes after the
+// lease. Tokens go on from the server's time then, which is later.
 //
 // # Failing
 //

@@ -21,14 +21,14 @@
 --
 -- A lease never ends sooner for a hold that is added: its end is the latest that any of them asked for.
 --
--- Tokens count on from the server's time in µs when the key was made, which expires TOKEN_LIFE after that. The next ones
--- count on from a later time, which is more: nobody takes a lock a million times a second. So they grow even where
--- the key was lost, unless the clock was set back, too. Whoever asks again, or nests, once the key has expired gets a later one.
+-- Tokens count on from the server's time in µs when the key was made. The key lives TOKEN_SLACK longer than the lease, so
+-- that names which are used once leave nothing for long. The next tokens count on from a later time, which is more: nobody
+-- takes a lock a million times a second. So they grow even if the key was lost, unless the clock was set back, too.
 
 local nonce = table.remove(ARGV) + 0
 local queue, first, tell
 local call = redis.call
-local TOKEN_LIFE = 86400000 -- ms
+local TOKEN_SLACK = 300000 -- ms
 local LEASE = '30000' -- ms: that of most, who need not send it
 
 if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
@@ -43,7 +43,7 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
     local token = tonumber(redis.call('GET', KEYS[2]) or 0)
     if token == 0 then
       token = microseconds()
-      redis.call('SET', KEYS[2], integer(token), 'PX', TOKEN_LIFE)
+      redis.call('SET', KEYS[2], integer(token), 'PX', lease + TOKEN_SLACK)
     end
     return token
   end
@@ -52,6 +52,7 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
     local left = redis.call('PTTL', KEYS[1])
     if left < lease then
       redis.call('PEXPIRE', KEYS[1], lease)
+      redis.call('PEXPIRE', KEYS[2], lease + TOKEN_SLACK)
       left = lease
     end
     return left
@@ -103,11 +104,13 @@ if ARGV[4] or call('EXISTS', KEYS[1], KEYS[3]) > 0 then
   end
 end
 
-local token = call('INCR', KEYS[2])
+local token, life = call('INCR', KEYS[2]), (ARGV[2] or LEASE) + TOKEN_SLACK
 if token < 1000000000000000 then -- µs: any server's time is later
   local time = call('TIME')
   token = time[1] * 1000000 + time[2]
-  call('SET', KEYS[2], string.format('%.0f', token), 'PX', TOKEN_LIFE)
+  call('SET', KEYS[2], string.format('%.0f', token), 'PX', life)
+else
+  call('PEXPIRE', KEYS[2], life)
 end
 call('HSET', KEYS[1], ARGV[1], '')
 call('PEXPIRE', KEYS[1], ARGV[2] or LEASE)

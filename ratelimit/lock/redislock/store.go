@@ -249,7 +249,7 @@ func (s *Store) Renew(ctx context.Context, c lock.Claim) (lock.Answer, error) {
 		return lock.Answer{}, err
 	}
 	k := s.keys(&c)
-	words := []any{nil, nil, 1, k.held, c.ID, c.Lease.Milliseconds()}
+	words := []any{nil, nil, 2, k.held, k.token, c.ID, c.Lease.Milliseconds()}
 	if c.Limit > 0 {
 		words = []any{nil, nil, 1, k.held, c.ID, c.Cost, c.Lease.Milliseconds()}
 	}
