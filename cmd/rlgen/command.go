@@ -41,10 +41,15 @@ func (c *command) run(ctx context.Context, args []string) int {
 			return c.list(ctx, args[1:])
 		case "simulate":
 			return c.simulate(ctx, args[1:])
-		case "help":
+		case "help", "-help", "--help":
 			return c.help(args[1:])
-		case "version":
+		case "version", "-version", "--version":
 			return c.version(args[1:])
+		case "gen", "generate":
+			if !isDirectory(args[0]) {
+				fmt.Fprintf(c.stderr, "rlgen: unknown command %q; rlgen without a command generates: rlgen ./...\n", args[0])
+				return exitUsage
+			}
 		}
 		if _, ok := operations[args[0]]; ok {
 			return c.operate(ctx, args[0], args[1:])

@@ -7,7 +7,8 @@ of a method and an id as the program does, and never search for any.
 	rlgen keys Create user=42                   the keys, with their types, how long they stay, and bytes
 	rlgen reset Create user=42                  forget all that its rates have counted, and bans
 	rlgen grant Create user=42 5                give 5 permits back
-	rlgen ban Login ip=192.0.2.1 15m            deny all, by limits that have ban=; unban lifts a ban
+	rlgen ban Login ip=192.0.2.1 15m            deny all, by limits that have ban=; unban lifts a ban,
+	                                            and reset also clears the counts, which may deny on
 	rlgen override                              the overrides in Redis, and what is wrong with them
 	rlgen override set Create/user 20,1s        changes one; remove Create/user takes it away
 	rlgen override set One 2,1h Two 2,1h        changes several at once, as limits need that share a bucket;

@@ -22,17 +22,19 @@ func newHandler(client redis.UniversalClient) (http.Handler, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lockStore, err := ratelimitwire.ProvideLocks(client)
+	lockStore, cleanup, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
 		return nil, nil, err
 	}
-	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
+	limiter, cleanup2, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
+		cleanup()
 		return nil, nil, err
 	}
 	ordersOrders := orders.ProvideRateLimitedOrders(service, limiter)
 	handler := orders.Handler(ordersOrders)
 	return handler, func() {
+		cleanup2()
 		cleanup()
 	}, nil
 }

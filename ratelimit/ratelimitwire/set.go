@@ -32,14 +32,14 @@ func ProvideStore(client redis.UniversalClient) (store.Store, error) {
 	return s, nil
 }
 
-// ProvideLocks returns a store of locks over client. It listens on a connection of its own once a call has waited, until the process
-// ends: a program that is to close it provides a *[redislock.Store] itself, as a [lock.Store], in place of this.
-func ProvideLocks(client redis.UniversalClient) (lock.Store, error) {
+// ProvideLocks returns a store of locks over client. Its clean-up closes the store, which listens on a connection of its
+// own once a call has waited.
+func ProvideLocks(client redis.UniversalClient) (lock.Store, func(), error) {
 	s, err := redislock.New(client)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s, nil
+	return s, func() { _ = s.Close() }, nil
 }
 
 // patience is for how long a clean-up waits until what was taken ahead is given back.

@@ -103,7 +103,7 @@ const secret = "hunter2"
 
 func TestOpenRefuses(t *testing.T) {
 	for url, want := range map[string]string{
-		"":                                               "want redis",
+		"":                                               "the URL is empty",
 		secret:                                           "want redis",
 		"http://:hunter2@host":                           "want redis",
 		"hunter2://host":                                 "want redis",

@@ -43,6 +43,9 @@ var schemes = map[string]kind{"redis": server, "unix": server, "redis+sentinel":
 
 // parse reads a URL and writes it as go-redis wants it.
 func parse(text string) (*target, error) {
+	if text == "" {
+		return nil, errors.New(`the URL is empty, want one such as "redis://localhost:6379"`)
+	}
 	scheme, rest, _ := strings.Cut(text, "://")
 	scheme = strings.ToLower(scheme)
 	plain, secure := strings.CutPrefix(scheme, "rediss")

@@ -21,17 +21,19 @@ func OverClient(client *redis.Client) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lockStore, err := ratelimitwire.ProvideLocks(client)
+	lockStore, cleanup, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
 		return nil, nil, err
 	}
-	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
+	limiter, cleanup2, err := ratelimitwire.ProvideLimiterWithLocks(store, lockStore)
 	if err != nil {
+		cleanup()
 		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	server := NewServer(orders)
 	return server, func() {
+		cleanup2()
 		cleanup()
 	}, nil
 }
@@ -43,17 +45,19 @@ func WithOptions(client redis.UniversalClient, opts ratelimitwire.Options) (*Ser
 	if err != nil {
 		return nil, nil, err
 	}
-	lockStore, err := ratelimitwire.ProvideLocks(client)
+	lockStore, cleanup, err := ratelimitwire.ProvideLocks(client)
 	if err != nil {
 		return nil, nil, err
 	}
-	limiter, cleanup, err := ratelimitwire.ProvideLimiterWithOptions(store, lockStore, opts)
+	limiter, cleanup2, err := ratelimitwire.ProvideLimiterWithOptions(store, lockStore, opts)
 	if err != nil {
+		cleanup()
 		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	server := NewServer(orders)
 	return server, func() {
+		cleanup2()
 		cleanup()
 	}, nil
 }
@@ -85,19 +89,21 @@ func Embedded() (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	lockStore, err := ratelimitwire.ProvideLocks(universalClient)
+	lockStore, cleanup2, err := ratelimitwire.ProvideLocks(universalClient)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
 	}
-	limiter, cleanup2, err := ratelimitwire.ProvideLimiterWithLocks(storeStore, lockStore)
+	limiter, cleanup3, err := ratelimitwire.ProvideLimiterWithLocks(storeStore, lockStore)
 	if err != nil {
+		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	orders := ProvideRateLimitedOrders(service, limiter)
 	shopServer := NewServer(orders)
 	return shopServer, func() {
+		cleanup3()
 		cleanup2()
 		cleanup()
 	}, nil
