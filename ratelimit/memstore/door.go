@@ -41,12 +41,15 @@ func (d *door) close(now int64, ban time.Duration) {
 	d.expires = d.closed
 }
 
-// open returns the door of a key, a new one if it has none.
+// open returns the door of a key, a new one if it has none. It returns nil if there is no room for another door,
+// because there are most of them already, and those that it looks at are closed.
 func (sh *shard) open(now int64, key string, most int) *door {
 	if d := sh.doors[key]; d != nil {
 		return d
 	}
-	sh.sweepDoors(now, most)
+	if sh.sweepDoors(now, most); len(sh.doors) >= most {
+		return nil
+	}
 	if sh.doors == nil {
 		sh.doors = make(map[string]*door)
 	}
@@ -55,18 +58,23 @@ func (sh *shard) open(now int64, key string, most int) *door {
 	return d
 }
 
-// sweepDoors drops some doors that have expired, and one that has not where there are too many.
+// sweepDoors drops some doors that have expired. If there are most of them, it also looks for one that is not
+// closed, and drops that: a flood of other ids ends no ban.
 func (sh *shard) sweepDoors(now int64, most int) {
-	looks := looksNew
+	looks := 0
 	for key, d := range sh.doors {
-		if d.expires <= now || len(sh.doors) >= most {
-			delete(sh.doors, key)
-		}
-		if looks--; looks == 0 {
+		full := len(sh.doors) >= most
+		if looks++; looks > looksNew && !full || looks > looksFull {
 			return
+		}
+		if d.expires <= now || full && d.closed <= now {
+			delete(sh.doors, key)
 		}
 	}
 }
+
+// looksFull is how many doors are looked at for a new one if there is no room for it.
+const looksFull = 64
 
 // bar denies the call if one of its keys is banned, and sets the outcome of the rules of such keys.
 func (c call) bar(now int64, out *store.Outcome) {
@@ -95,6 +103,9 @@ func (c call) refuse(now int64, most int, answers []store.RuleOutcome) {
 			continue
 		}
 		d := p.shard.open(now, p.req.Key, most)
+		if d == nil {
+			continue
+		}
 		d.deny(now, p.req)
 		if left := d.left(now); left > 0 {
 			closeAll(own, left)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"time"
 
@@ -38,6 +39,9 @@ const DefaultMaxKeys = 1 << 20
 // WithMaxKeys sets how many keys the store holds at most, 64 or more; the default is [DefaultMaxKeys]. A new key beyond that takes the
 // place of one that is about to expire, whose id then has its whole count again: raise it where more ids than that call
 // within the longest window.
+//
+// The store also keeps bans, and denials that may lead to bans, for at most n other keys. Beyond that, a new denial takes
+// the place of other denials, never that of a ban. Denials of new ids are not counted while there is no room for them.
 //
 // Memory grows with the keys that are there, by doubling: while one of the store's 64 parts copies its keys, calls of that part wait, for less than
 // 1 ms at the default, and in proportion to n: for some 95 ms where n is 16 million.
@@ -171,7 +175,7 @@ func (s *Store) Ban(ctx context.Context, requests []store.Request, d time.Durati
 	now := s.clock.now()
 	for i := range c {
 		if key := c[i].req.Key; d > 0 {
-			c[i].shard.open(now, key, s.most).close(now, d)
+			c[i].shard.open(now, key, math.MaxInt).close(now, d) // what an operator asks for has room
 		} else {
 			delete(c[i].shard.doors, key)
 		}

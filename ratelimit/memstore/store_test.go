@@ -164,3 +164,33 @@ func TestTakeRefusesRequestsThatNoLimitMakes(t *testing.T) {
 		})
 	}
 }
+
+// TestFloodEndsNoBan tests that denials of many other ids end no ban.
+func TestFloodEndsNoBan(t *testing.T) {
+	s := memstore.New(memstore.WithMaxKeys(640))
+	deny := func(id string, times int64) (banned bool) {
+		req := store.Request{Key: "rl:user=" + id + ":a", Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Cost: 1, Ban: time.Hour, After: 5}
+		for range times + 1 {
+			out, err := store.Take(t.Context(), s, []store.Request{req}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			banned = out.Rules[0].Banned > 0
+		}
+		return banned
+	}
+	for i := range 100 {
+		if !deny(fmt.Sprint("banned", i), 5) {
+			t.Fatalf("id %d is not banned after five denials", i)
+		}
+	}
+	for i := range 20_000 {
+		deny(fmt.Sprint("other", i), 1)
+	}
+	for i := range 100 {
+		req := store.Request{Key: "rl:user=" + fmt.Sprint("banned", i) + ":a", Rules: []rules.Rule{{Count: 1, Window: time.Hour}}, Cost: 1, Ban: time.Hour, After: 5}
+		if out, err := store.Take(t.Context(), s, []store.Request{req}, false); err != nil || out.Allowed || out.Rules[0].Banned == 0 {
+			t.Fatalf("banned id %d: %+v, %v; want it banned still", i, out, err)
+		}
+	}
+}
