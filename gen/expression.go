@@ -41,9 +41,28 @@ func (m *method) checkExpressions(l *limit) {
 		}
 	}
 	if l.When != "" {
-		if l.when = m.expression(l, "when", l.When); l.when != nil && !isKind(l.when.typ, types.IsBoolean) {
-			m.refuse(l, "when", "when=%s has type %s, want a bool%s", l.When, m.typeString(l.when.typ), hintWhen(l.when.typ, l.When))
+		if l.when = m.expression(l, "when", l.When); l.when != nil {
+			m.checkWhen(l)
 		}
+	}
+}
+
+// checkWhen reports a condition that is no bool, or always the same. A condition with a declared constant may
+// differ in other builds.
+func (m *method) checkWhen(l *limit) {
+	value := l.when.info.Types[l.when.expr].Value
+	for _, obj := range l.when.info.Uses {
+		if c, ok := obj.(*types.Const); ok && c.Pkg() != nil {
+			value = nil
+		}
+	}
+	switch {
+	case !isKind(l.when.typ, types.IsBoolean):
+		m.refuse(l, "when", "when=%s has type %s, want a bool%s", l.When, m.typeString(l.when.typ), hintWhen(l.when.typ, l.When))
+	case value != nil && constant.BoolVal(value):
+		m.refuse(l, "when", "when=%s is true for every call, want a condition; delete the option", l.When)
+	case value != nil:
+		m.refuse(l, "when", "when=%s is false for every call, so the limit never applies, want a condition; delete the limit", l.When)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"go/ast"
 	"go/constant"
 	"go/types"
 	"path/filepath"
@@ -29,6 +30,10 @@ func (m *method) checkBy(l *limit) {
 	form := l.by.form(m.service.unit.types)
 	name := m.typeString(l.by.typ)
 	switch {
+	case isTuple(l.by.typ):
+		m.refuse(l, "by", "by=%s has %d values, want one; put it into a function that returns the id alone", l.By, l.by.typ.(*types.Tuple).Len())
+	case l.by.isRune():
+		m.refuse(l, "by", "by=%s is the character with that number, want its digits; write the integer itself, or strconv.Itoa", l.By)
 	case form == noText:
 		m.refuse(l, "by", "by=%s has type %s, which has no stable text, want a string, []byte, integer, bool or a type with String() string%s", l.By, name, hintBy(l.by.typ, l.By))
 	case m.idVaries(l.by.typ):
@@ -39,6 +44,20 @@ func (m *method) checkBy(l *limit) {
 	case l.Whose() == rules.IP && form != asIs && form != asText && form != byStringer && form != byPointer && form != byInterface:
 		m.refuse(l, "by", "by=%s has type %s, want an address: a string, net.IP or netip.Addr", l.By, name)
 	}
+}
+
+func isTuple(t types.Type) bool {
+	_, ok := t.(*types.Tuple)
+	return ok
+}
+
+// isRune reports whether e converts an integer to a string, which is the character that has this number.
+func (e *expression) isRune() bool {
+	call, ok := ast.Unparen(e.expr).(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 || !e.info.Types[call.Fun].IsType() || !isKind(e.typ, types.IsString) {
+		return false
+	}
+	return isKind(e.info.Types[call.Args[0]].Type, types.IsInteger)
 }
 
 // idVaries reports whether an id's type is another in some builds that have the method's wrapper.
@@ -64,6 +83,9 @@ func hintBy(t types.Type, text string) string {
 	}
 	if ptr, ok := t.Underlying().(*types.Pointer); ok {
 		t = ptr.Elem()
+		if _, basic := t.Underlying().(*types.Basic); basic {
+			return "; write by=*" + text + " if it is never nil, else a function that returns \"\" for nil"
+		}
 	}
 	if s, ok := t.Underlying().(*types.Struct); ok {
 		for f := range s.Fields() {
