@@ -140,6 +140,8 @@ func TestKeys(t *testing.T) {
 		{"email", rules.Limit{Kind: rules.User}, ids{user: "a@b.example"}, "rl:user=a@b.example:shop.Orders-Create"},
 		{"v4", rules.Limit{Kind: rules.IP}, ids{ip: "203.0.113.7"}, "rl:ip=203.0.113.7:shop.Orders-Create"},
 		{"v4 in v6", rules.Limit{Kind: rules.IP}, ids{ip: "::ffff:203.0.113.7"}, "rl:ip=203.0.113.7:shop.Orders-Create"},
+		{"v4 behind NAT64", rules.Limit{Kind: rules.IP}, ids{ip: "64:ff9b::203.0.113.7"}, "rl:ip=203.0.113.7:shop.Orders-Create"},
+		{"v6 beside NAT64", rules.Limit{Kind: rules.IP}, ids{ip: "64:ff9b::1:203.0.113.7"}, "rl:ip=64%3Aff9b%3A%3A:shop.Orders-Create"},
 		{"v6 by its /64", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:2:3:4:5:6"}, "rl:ip=2001%3Adb8%3A1%3A2%3A%3A:shop.Orders-Create"},
 		{"v6 with bit 65 set", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:2:8000::"}, "rl:ip=2001%3Adb8%3A1%3A2%3A%3A:shop.Orders-Create"},
 		{"v6 with bit 64 set", rules.Limit{Kind: rules.IP}, ids{ip: "2001:db8:1:3::"}, "rl:ip=2001%3Adb8%3A1%3A3%3A%3A:shop.Orders-Create"},

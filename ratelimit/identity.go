@@ -23,7 +23,7 @@ func identityFrom(ctx context.Context) identity {
 }
 
 // WithIP returns a context whose calls count as the client address addr in limits by ip. The zero Addr takes an
-// address away. A v4 address in v6 form counts as the v4 address, a v6 address by its /64 or what
+// address away. A v4 address in v6 form or behind NAT64 counts as the v4 address, a v6 address by its /64 or what
 // [WithIPv6Prefix] says, and zones are dropped.
 func WithIP(ctx context.Context, addr netip.Addr) context.Context {
 	id := identityFrom(ctx)
