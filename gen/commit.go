@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Stale returns the files, by path, that Commit would write or remove.
@@ -28,7 +29,12 @@ func (r *Result) Commit() error {
 	if r.Failed() {
 		return errors.New("gen: there are findings, nothing is written")
 	}
+	cleaned := map[string]bool{}
 	for _, f := range r.Files {
+		if dir := filepath.Dir(f.Path); !cleaned[dir] {
+			cleaned[dir] = true
+			removeTemps(dir)
+		}
 		if err := f.write(); err != nil {
 			return err
 		}
@@ -48,6 +54,20 @@ func (r *Result) Commit() error {
 		}
 	}
 	return nil
+}
+
+// tempPattern matches the files that are written before they replace others.
+const tempPattern = ".rlgen-*"
+
+// removeTemps removes files in a directory that runs left which were killed. A run that is under way has its
+// files for less than a minute.
+func removeTemps(dir string) {
+	paths, _ := filepath.Glob(filepath.Join(dir, tempPattern))
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(path) // it does no harm
+		}
+	}
 }
 
 // emptyNotice is the second comment of a file that was emptied.
@@ -77,7 +97,7 @@ func (f File) write() error {
 	if f.current() {
 		return nil
 	}
-	temp, err := os.CreateTemp(filepath.Dir(f.Path), ".rlgen-*")
+	temp, err := os.CreateTemp(filepath.Dir(f.Path), tempPattern)
 	if err != nil {
 		return err
 	}
