@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,11 +17,43 @@ type health struct {
 	what    string  // it is that decides
 	outage  trouble // the store cannot decide
 	refusal trouble // the store will not decide until somebody mends it
+
+	mu     sync.Mutex
+	down   chan struct{} // closed during an outage; nil until somebody asks for it
+	isDown bool          // down is closed
+}
+
+// outages returns a channel that is closed during an outage. Each outage has another one.
+func (h *health) outages() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.update()
+	return h.down
+}
+
+// update makes or closes the channel of outages. The mu is held.
+func (h *health) update() {
+	out := h.outage.since.Load() != 0
+	if h.down == nil || h.isDown && !out {
+		h.down, h.isDown = make(chan struct{}), false
+	}
+	if out && !h.isDown {
+		close(h.down)
+		h.isDown = true
+	}
+}
+
+// changed tells those who wait that an outage has begun or ended.
+func (h *health) changed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.update()
 }
 
 // failed takes note that the store could not decide because of err. The log says once so, and what more is known.
 func (h *health) failed(log *slog.Logger, err error, more ...any) {
 	if h.outage.begins() {
+		h.changed()
 		log.Warn(h.what+" cannot decide; limits fall back to what their onfail says", append([]any{"error", err}, more...)...)
 	}
 }
@@ -36,6 +69,9 @@ func (h *health) refused(log *slog.Logger, err error) {
 func (h *health) decided(log *slog.Logger) {
 	for _, t := range []*trouble{&h.outage, &h.refusal} {
 		if lasted, over := t.ends(); over {
+			if t == &h.outage {
+				h.changed()
+			}
 			log.LogAttrs(context.Background(), slog.LevelInfo, h.what+" decides again",
 				slog.Duration("after", lasted.Round(time.Millisecond)))
 		}

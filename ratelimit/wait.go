@@ -18,8 +18,9 @@ type waiting struct {
 	call    call
 	began   time.Time
 	waited  time.Duration
-	place   *place // in a line; nil if in none
-	counted bool   // among the limiter's waiters
+	place   *place          // in a line; nil if in none
+	counted bool            // among the limiter's waiters
+	outage  <-chan struct{} // that has ended a pause
 }
 
 // await decides a call of which at least one limit has a wait.
@@ -168,27 +169,36 @@ func (w *waiting) leave() {
 }
 
 // pause waits for d where the call is the first in its line, else until it is, and no longer than to latest, at which it has
-// lost its place.
+// lost its place. An outage of the store ends it once: the call then asks at once, which is decided as onfail says.
 func (w *waiting) pause(d time.Duration, latest time.Time) error {
 	began := time.Now()
 	defer func() { w.waited += time.Since(began) }()
+	outage := w.guard.limiter.health.outages()
+	if outage == w.outage {
+		outage = nil // which is never ready
+	}
+	first := w.place.first
 	select {
-	case <-w.place.first:
+	case <-first:
 		if d == 0 {
 			return nil
 		}
 		lines := &w.guard.limiter.lines
 		lines.open(w.place, began.Add(d))
 		defer lines.open(w.place, time.Time{})
-		return w.sleep(d)
+		first, latest = nil, began.Add(d)
 	default:
 	}
 	timer := time.NewTimer(time.Until(latest))
 	defer timer.Stop()
 	select {
-	case <-w.place.first:
+	case <-first:
+	case <-outage:
+		w.outage = outage
 	case <-timer.C:
-		w.leave()
+		if first != nil {
+			w.leave()
+		}
 	case <-w.ctx.Done():
 		return w.guard.ended(store.Ended(w.ctx))
 	}

@@ -253,6 +253,43 @@ func TestStoreFailsWhileWaiting(t *testing.T) {
 	}
 }
 
+// TestOutageEndsWaits tests that calls which wait, and those in line behind them, are decided as onfail says as soon as
+// another call has found that the store is down.
+func TestOutageEndsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &brokenStore{Store: memstore.New()}
+		l := limiter(t, s, ratelimit.WithLogger(slog.New(slog.DiscardHandler)))
+		guard := l.Guard(create(rules.Limit{Kind: rules.User, Rules: per(1, time.Minute), Wait: time.Minute, OnFail: rules.FailClosed}))
+		if _, err := guard.Take(alice()); err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error)
+		for range 3 {
+			go func() {
+				_, err := guard.Take(alice())
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		s.fail(errDown)
+		began := time.Now()
+		if _, err := guard.Take(ratelimit.WithUser(t.Context(), "bob")); !errors.Is(err, ratelimit.ErrUnavailable) {
+			t.Errorf("a call that does not wait: %v, want %v", err, ratelimit.ErrUnavailable)
+		}
+		for i := range 3 {
+			if err := <-errs; !errors.Is(err, ratelimit.ErrUnavailable) {
+				t.Errorf("waiting call %d: %v, want %v", i, err, ratelimit.ErrUnavailable)
+			}
+		}
+		if _, err := guard.Take(alice()); !errors.Is(err, ratelimit.ErrUnavailable) {
+			t.Errorf("a call that comes later: %v, want %v", err, ratelimit.ErrUnavailable)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the calls ended after %v, want at once", waited)
+		}
+	})
+}
+
 // Alone, a process lets its callers wait as the store would, at its share of the rate.
 func TestQueueWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
