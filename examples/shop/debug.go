@@ -61,6 +61,9 @@ type debugIn struct {
 
 func newDebug(in debugIn) (*debug, error) {
 	opts := []dashboard.Option{dashboard.WithService("shop"), dashboard.WithSource(directives), dashboard.WithLogger(in.Log), dashboard.WithWrites()}
+	if name, _, _ := net.SplitHostPort(in.Config.debugAddr); name != "" {
+		opts = append(opts, dashboard.WithHosts(name))
+	}
 	if in.Client != nil {
 		opts = append(opts, dashboard.WithRedis(in.Client), dashboard.WithOverridesKey(hash))
 	}

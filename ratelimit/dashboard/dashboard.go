@@ -36,7 +36,8 @@ type Dashboard struct {
 	places   map[string]string // where directives stand, by lane
 	streams  chan struct{}     // has room for those that may be open
 	cross    *http.CrossOriginProtection
-	fleet    *fleet // nil without a client
+	hosts    []string // in lower case
+	fleet    *fleet   // nil without a client
 	diary    diary
 	routes   map[string]route
 

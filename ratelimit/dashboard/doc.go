@@ -13,8 +13,7 @@
 // # Who may see it
 //
 // The dashboard has no authentication of its own. Mount it where only your team gets to: on a port of its own that the load balancer does not know, or behind
-// what knows your team. Who opens it by a port of their own machine lets pages of other names that lead there in, as with pprof (DNS rebinding): with [WithWrites], let
-// what stands before it look at the Host of requests. It reads, unless [WithWrites] lets it change things, and shows no id in the clear unless [WithClearIDs] says so.
+// what knows your team. Under another name than an IP address or localhost, name it with [WithHosts]. It reads, unless [WithWrites] lets it change things, and shows no id in the clear unless [WithClearIDs] says so.
 //
 // The page has no script or style but its own files, and says so in its Content-Security-Policy; what changes something is refused
 // from pages of other origins ([http.CrossOriginProtection]); ids travel in bodies and never in URLs; what comes from Redis or from callers is

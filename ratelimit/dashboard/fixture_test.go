@@ -64,7 +64,7 @@ func newInstance(t *testing.T, counts store.Store, opts ...dashboard.Option) *in
 	for method, lines := range directives {
 		i.guards[method] = limiter.Guard(policy(t, method, lines))
 	}
-	opts = append([]dashboard.Option{dashboard.WithService("shop"), dashboard.WithLogger(log)}, opts...)
+	opts = append([]dashboard.Option{dashboard.WithService("shop"), dashboard.WithLogger(log), dashboard.WithHosts("shop.example", "example.com")}, opts...)
 	if i.board, err = dashboard.New(limiter, seen, opts...); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -136,6 +137,35 @@ func TestRefusedIsLogged(t *testing.T) {
 }
 
 // Pages of other origins change and read nothing, whatever they send.
+// TestOtherHosts tests that requests for live data, and those that change something, are refused under names that may be
+// somebody else's.
+func TestOtherHosts(t *testing.T) {
+	i := newLocal(t, dashboard.WithWrites(), dashboard.WithHosts("Debug.internal"))
+	ask := func(method, part, host string) int {
+		r := httptest.NewRequest(method, "http://shop.example/debug/ratelimit/"+part, strings.NewReader("{}"))
+		r.Host = host
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel() // a stream ends at once
+		w := httptest.NewRecorder()
+		i.board.ServeHTTP(w, r.WithContext(ctx))
+		return w.Code
+	}
+	for _, host := range []string{"rebound.example", "127.0.0.1.rebound.example:80", "localhost.rebound.example", "debug.internal.rebound.example", ""} {
+		for _, request := range [][2]string{{"POST", "change"}, {"POST", "lookup"}, {"GET", "events"}} {
+			if got := ask(request[0], request[1], host); got != http.StatusMisdirectedRequest {
+				t.Errorf("%s %s under %q: %d, want %d", request[0], request[1], host, got, http.StatusMisdirectedRequest)
+			}
+		}
+	}
+	for _, host := range []string{"shop.example", "debug.internal:8080", "DEBUG.internal", "localhost:1", "[::1]:1", "10.0.0.1", "[::1]"} {
+		for _, request := range [][2]string{{"POST", "change"}, {"GET", "events"}} {
+			if got := ask(request[0], request[1], host); got == http.StatusMisdirectedRequest {
+				t.Errorf("%s %s under %q is refused, want it served", request[0], request[1], host)
+			}
+		}
+	}
+}
+
 func TestOtherOrigins(t *testing.T) {
 	i := newLocal(t, dashboard.WithWrites())
 	i.calls(2, "Create", "alice")

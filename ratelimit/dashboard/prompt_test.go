@@ -74,7 +74,7 @@ func (s *shop) ticks(ctx context.Context) <-chan sent {
 	all := make(chan sent, 1000)
 	go func() {
 		defer to.Close()
-		s.board.ServeHTTP(unbuffered{httptest.NewRecorder(), to}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/debug/ratelimit/events", nil))
+		s.board.ServeHTTP(unbuffered{httptest.NewRecorder(), to}, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/debug/ratelimit/events", nil))
 	}()
 	go func() {
 		defer close(all)

@@ -58,6 +58,12 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", to.method)
 		http.Error(w, "found "+r.Method+", want "+to.method, http.StatusMethodNotAllowed)
 	default:
+		if method == http.MethodPost || last == "events" {
+			if err := d.checkHost(r); err != nil {
+				http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+				return
+			}
+		}
 		to.serve(w, r)
 	}
 }

@@ -320,6 +320,7 @@ func TestRefusedOptions(t *testing.T) {
 		`dashboard: a nil func, want one that says who makes a request, or no WithWho`:                                                              dashboard.WithWho(nil),
 		`dashboard: no logger: want WithLogger with one, or no WithLogger`:                                                                          dashboard.WithLogger(nil),
 		`dashboard: a secret of 3 bytes, want 16 or more`:                                                                                           dashboard.WithSecret([]byte("abc")),
+		`dashboard: WithHosts has "a:80", want a name without a port`:                                                                               dashboard.WithHosts("a:80"),
 		`dashboard: 0 streams, want 1 or more`:                                                                                                      dashboard.WithStreams(0),
 		`dashboard: found the instance name "", want 1 to 64 bytes`:                                                                                 dashboard.WithInstance(""),
 		`dashboard: the list of directives cannot be read, want what rlgen list -json prints: invalid character 'x' looking for beginning of value`: dashboard.WithSource([]byte("x")),
