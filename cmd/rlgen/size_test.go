@@ -107,7 +107,7 @@ func spread(t *testing.T, limit *rules.Limit, key string) string {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })
-	s, err := redisstore.New(client)
+	s, err := redisstore.New(client, redisstore.WithBudget(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
