@@ -51,13 +51,16 @@ func isTuple(t types.Type) bool {
 	return ok
 }
 
-// isRune reports whether e converts an integer to a string, which is the character that has this number.
+// isRune reports whether e converts an integer to a string, which is the character that has this number. A rune or a
+// byte is a character already.
 func (e *expression) isRune() bool {
 	call, ok := ast.Unparen(e.expr).(*ast.CallExpr)
 	if !ok || len(call.Args) != 1 || !e.info.Types[call.Fun].IsType() || !isKind(e.typ, types.IsString) {
 		return false
 	}
-	return isKind(e.info.Types[call.Args[0]].Type, types.IsInteger)
+	from := e.info.Types[call.Args[0]].Type
+	basic, _ := from.Underlying().(*types.Basic)
+	return isKind(from, types.IsInteger) && (basic == nil || basic.Kind() != types.Int32 && basic.Kind() != types.Uint8)
 }
 
 // idVaries reports whether an id's type is another in some builds that have the method's wrapper.
