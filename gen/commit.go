@@ -59,8 +59,8 @@ func (r *Result) Commit() error {
 // tempPattern matches the files that are written before they replace others.
 const tempPattern = ".rlgen-*"
 
-// removeTemps removes files in a directory that runs left which were killed. A run that is under way has its
-// files for less than a minute.
+// removeTemps removes temporary files of killed runs from a directory. A run that is under way has
+// its files for less than a minute.
 func removeTemps(dir string) {
 	paths, _ := filepath.Glob(filepath.Join(dir, tempPattern))
 	for _, path := range paths {
@@ -71,16 +71,16 @@ func removeTemps(dir string) {
 }
 
 // emptyNotice is the second comment of a file that was emptied.
-const emptyNotice = "// This file is empty: no directive makes it any longer. Delete it, or run rlgen outside of go generate.\n"
+const emptyNotice = "// This file is empty: no directive makes it any longer. Delete it, or run rlgen outside of go generate."
 
-// empty leaves the package clause of a generated file. It removes a file without one, which the go command
-// does not list.
+// empty leaves the package clause of a generated file. It removes a file without one, which the go
+// command does not list.
 func empty(path string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
 	if err != nil {
 		return os.Remove(path)
 	}
-	text := header("") + "\n\n" + emptyNotice + "\npackage " + file.Name.Name + "\n"
+	text := header("") + "\n\n" + emptyNotice + "\n\npackage " + file.Name.Name + "\n"
 	return File{Path: path, Text: []byte(text)}.write()
 }
 

@@ -329,8 +329,8 @@ func annotate(text []byte, places []place, directive func(place) string) []byte 
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// judge generates for a corpus, removes the directives that are refused, generates for the others, and
-// returns what is said of each place.
+// judge generates for a corpus, removes the directives that are refused, generates for the others,
+// and returns what is said of each place.
 func judge(t *testing.T, env []string, c corpus) []verdict {
 	t.Helper()
 	cfg := gen.Config{Dir: c.dir, Patterns: c.patterns, Env: env}
@@ -379,7 +379,8 @@ func judge(t *testing.T, env []string, c corpus) []verdict {
 	return list
 }
 
-// removeRefused adds the errors of a run to what is said, and removes the directives that they are about.
+// removeRefused adds the errors of a run to what is said, and removes the directives that they are
+// about.
 func (c corpus) removeRefused(t *testing.T, r *gen.Result, said map[string]string) {
 	t.Helper()
 	refused := map[string][]place{}

@@ -47,8 +47,8 @@ func (m *method) checkExpressions(l *limit) {
 	}
 }
 
-// checkWhen reports a condition that is no bool, or always the same. A condition with a declared constant may
-// differ in other builds.
+// checkWhen reports a condition that is no bool, or always the same. A condition with a declared
+// constant may differ in other builds.
 func (m *method) checkWhen(l *limit) {
 	value := l.when.info.Types[l.when.expr].Value
 	for _, obj := range l.when.info.Uses {

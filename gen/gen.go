@@ -26,8 +26,8 @@ type Config struct {
 	BuildFlags []string
 	// DI says which injection files to generate.
 	DI DI
-	// Empty makes Commit empty obsolete files instead of removing them. In go generate, files must stay: the
-	// go command lists all of them first, and opens each later.
+	// Empty makes Commit empty obsolete files instead of removing them. In go generate, files must
+	// stay: the go command lists all of them first, and opens each later.
 	Empty bool
 }
 
@@ -195,7 +195,8 @@ func (u *unit) planProviders(p *plan, di DI) {
 	}
 }
 
-// obsolete returns the generated files that are not among the new ones, those apart that are empty.
+// obsolete returns the generated files that are not among the new ones: list, and those that an
+// earlier run has emptied.
 func obsolete(dirs []*directory, files []File) (list, emptied []string) {
 	made := map[string]bool{}
 	for _, f := range files {

@@ -22,9 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of testdata/gen")
 
-// goldenCase is an archive of testdata/gen. Its files are the input, but for those below want/, which
-// are generated, and findings, which has what the generator reports. Its comment may have a line with a
-// -di flag.
+// goldenCase is an archive of testdata/gen. Its files are the input, but for those below want/,
+// which are generated, and findings, which has what the generator reports. Its comment may have a
+// line with a -di flag.
 type goldenCase struct {
 	name    string
 	path    string
@@ -34,8 +34,8 @@ type goldenCase struct {
 	failed  bool // it has errors, so nothing is generated for it
 }
 
-// TestGolden generates for all testdata/gen/*.txtar and compares the results. Cases share a run of the
-// generator where they can. Everything that was generated must then pass go vet.
+// TestGolden generates for all testdata/gen/*.txtar and compares the results. Cases share a run of
+// the generator where they can. Everything that was generated must then pass go vet.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("../testdata/gen/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -132,8 +132,8 @@ func addToRun(runs []*goldenRun, c *goldenCase, di gen.DI) []*goldenRun {
 	return runs
 }
 
-// generate generates for the cases and adds the findings and files to their results. Cases that have
-// errors are removed, and the generator runs again for the others, which write their files.
+// generate generates for the cases and adds the findings and files to their results. Cases that
+// have errors are removed, and the generator runs again for the others, which write their files.
 func (r *goldenRun) generate(t *testing.T, module string) {
 	t.Helper()
 	cfg := gen.Config{Dir: module, Env: testmodule.Env(), DI: r.di}
@@ -166,8 +166,8 @@ func (r *goldenRun) generate(t *testing.T, module string) {
 	}
 }
 
-// addFindings adds the findings of a run to the results of its cases. If the run failed, it does so only
-// for the cases that have errors, and removes their input.
+// addFindings adds the findings of a run to the results of its cases. If the run failed, it does so
+// only for the cases that have errors, and removes their input.
 func addFindings(t *testing.T, r *gen.Result, cases []*goldenCase) {
 	t.Helper()
 	texts := map[*goldenCase]string{}

@@ -51,8 +51,8 @@ func isTuple(t types.Type) bool {
 	return ok
 }
 
-// isRune reports whether e converts an integer to a string, which is the character that has this number. A rune or a
-// byte is a character already.
+// isRune reports whether e converts an integer to a string, which is the character that has this
+// number. A rune or a byte is a character already.
 func (e *expression) isRune() bool {
 	call, ok := ast.Unparen(e.expr).(*ast.CallExpr)
 	if !ok || len(call.Args) != 1 || !e.info.Types[call.Fun].IsType() || !isKind(e.typ, types.IsString) {

@@ -194,8 +194,8 @@ func (o *output) nameImports(wanted map[string]string, scope names) map[string]s
 	return imports
 }
 
-// writeImports writes the import declaration: the standard library first. A package is named unless both its
-// own name and the last element of its path are the name that the file uses.
+// writeImports writes the import declaration: the standard library first. A package is named unless
+// both its own name and the last element of its path are the name that the file uses.
 func writeImports(buf *bytes.Buffer, imports, own map[string]string) {
 	if len(imports) == 0 {
 		return

@@ -7,14 +7,15 @@ import (
 	"go/parser"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
 
-// typeCheck checks that the generated files of a unit compile with its sources, so that no file that does
-// not compile is written. Files that only other platforms compile are not checked. Nor is what files use of
-// packages that nothing imports yet, such as the runtime before the first run.
+// typeCheck checks that the generated files of a unit compile with its sources, so that no file
+// that does not compile is written. Files that only other platforms compile are not checked. Nor is
+// what files use of packages that nothing imports yet, such as the runtime before the first run.
 func (u *unit) typeCheck(generated []*File) error {
 	var files []*ast.File
 	for _, s := range u.sources {
@@ -40,10 +41,7 @@ func (u *unit) typeCheck(generated []*File) error {
 	var failed error
 	config := u.imports.config(u.pkg, listedImporter{packageImporter{u.imports, u.pkg}}, func(err types.Error) {
 		pos := u.fset.PositionFor(err.Pos, false)
-		ours := false
-		for _, path := range paths {
-			ours = ours || path == pos.Filename
-		}
+		ours := slices.Contains(paths, pos.Filename)
 		if ours && failed == nil && !strings.HasPrefix(err.Msg, "could not import") {
 			failed = fmt.Errorf("gen: %s:%d: the generated code does not compile, which is a bug of rlgen; nothing is written: %s",
 				filepath.Base(pos.Filename), pos.Line, strings.TrimSpace(err.Msg))
@@ -62,7 +60,8 @@ func dropBodies(f *ast.File) {
 	}
 }
 
-// listedImporter resolves imports of generated code: those of the package, and others that the load listed.
+// listedImporter resolves imports of generated code: those of the package, and others that the load
+// listed.
 type listedImporter struct{ packageImporter }
 
 func (imp listedImporter) Import(path string) (*types.Package, error) {

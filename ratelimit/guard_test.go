@@ -222,7 +222,8 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestFree tests what costs below 1 are where the limit allows free calls, and where it has no Cost.
+// TestFree tests what costs below 1 are where the limit allows free calls, and where it has no
+// Cost.
 func TestFree(t *testing.T) {
 	for name, l := range map[string]rules.Limit{
 		"free=allow": {Kind: rules.Global, Cost: "n", Free: rules.FreeAllow, Rules: per(10, time.Minute)},

@@ -45,9 +45,9 @@ func (in *Input) ByInt(id Integer) {
 	in.given = in.given&^givenText | givenInt
 }
 
-// Cost gives the permits that this call takes, in place of 1. If the limit has a Cost, a value below 1 counts as 1
-// unless its Free is [rules.FreeAllow]. Else a cost of 0 asks the limit without charging it, and a negative cost
-// makes the call fail with [ErrCost].
+// Cost gives the permits that this call takes, in place of 1. If the limit has a Cost, a value
+// below 1 counts as 1 unless its Free is [rules.FreeAllow]. Else a cost of 0 asks the limit without
+// charging it, and a negative cost makes the call fail with [ErrCost].
 func (in *Input) Cost(permits int64) {
 	in.cost = permits
 	in.given |= givenCost
@@ -63,8 +63,8 @@ func (in *Input) id() (id callerID, given bool) {
 
 func (in *Input) skipped() bool { return in.given&givenSkip != 0 }
 
-// permits returns the cost of the call at a limit. An expression that is 0 for some calls would let these pass
-// however often they come, so the directive has to allow that.
+// permits returns the cost of the call at a limit. An expression that is 0 for some calls would let
+// these pass however often they come, so the directive has to allow that.
 func (in *Input) permits(of *rules.Limit) int64 {
 	switch {
 	case in.given&givenCost == 0:

@@ -116,8 +116,8 @@ func TestChargeByOutcome(t *testing.T) {
 	})
 }
 
-// TestChargeOfACallerWhoLeaves tests that a call whose context has ended is charged whatever its outcome: a client
-// that goes away would choose the outcome else.
+// TestChargeOfACallerWhoLeaves tests that a call whose context has ended is charged whatever its
+// outcome: a client that goes away would choose the outcome else.
 func TestChargeOfACallerWhoLeaves(t *testing.T) {
 	onEach(t, func(t *testing.T, s stores) {
 		for i, test := range []struct {

@@ -253,8 +253,8 @@ func TestStoreFailsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestOutageEndsWaits tests that calls which wait, and those in line behind them, are decided as onfail says as soon as
-// another call has found that the store is down.
+// TestOutageEndsWaits tests that calls which wait, and those in line behind them, are decided as
+// onfail says as soon as another call has found that the store is down.
 func TestOutageEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &brokenStore{Store: memstore.New()}

@@ -112,11 +112,13 @@ func (p *Policy) KeyTemplate(i int) string {
 // DefaultIPv6Prefix is how many bits of an IPv6 address count unless the program says otherwise: a customer holds a /64 or more.
 const DefaultIPv6Prefix = 64
 
-// nat64 is the prefix of IPv6 addresses that stand for IPv4 addresses behind a NAT64 gateway (RFC 6052).
+// nat64 is the prefix of IPv6 addresses that stand for IPv4 addresses behind a NAT64 gateway (RFC
+// 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// AddressID is the id that a limit by ip counts an address by: v4 in v6 form and v4 behind NAT64 (64:ff9b::/96) are v4, v6 is its network of
-// as many bits, of 128 at most, and zones are dropped. It is empty for the zero Addr.
+// AddressID is the id that a limit by ip counts an address by: v4 in v6 form and v4 behind NAT64
+// (64:ff9b::/96) are v4, v6 is its network of as many bits, of 128 at most, and zones are dropped.
+// It is empty for the zero Addr.
 func AddressID(addr netip.Addr, bits int) string { return string(AppendAddressID(nil, addr, bits)) }
 
 // AppendAddressID appends the [AddressID] of addr to dst.

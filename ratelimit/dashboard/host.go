@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// WithHosts names hosts that the page is served under, without ports: "debug.internal". Under an IP address and localhost
-// it always works. Requests that change something, and those for live data, are refused under other names: the owner
-// of a name can make it lead to this server from a browser that can reach it (DNS rebinding).
+// WithHosts names hosts that the page is served under, without ports: "debug.internal". Under an IP
+// address and localhost it always works. Requests that change something, and those for live data,
+// are refused under other names: the owner of a name can make it lead to this server from a browser
+// that can reach it (DNS rebinding).
 func WithHosts(names ...string) Option {
 	return optionFunc(func(d *Dashboard) error {
 		for _, name := range names {

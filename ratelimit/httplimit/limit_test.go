@@ -158,8 +158,8 @@ func TestLimitChargesByOutcome(t *testing.T) {
 	}
 }
 
-// TestLimitChargesClientsWhoLeave tests that a request whose client goes away is charged, whatever the handler
-// answers.
+// TestLimitChargesClientsWhoLeave tests that a request whose client goes away is charged, whatever
+// the handler answers.
 func TestLimitChargesClientsWhoLeave(t *testing.T) {
 	for _, charge := range []rules.Charge{rules.ChargeAlways, rules.ChargeSuccess, rules.ChargeError} {
 		for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {

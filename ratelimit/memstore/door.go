@@ -41,8 +41,8 @@ func (d *door) close(now int64, ban time.Duration) {
 	d.expires = d.closed
 }
 
-// open returns the door of a key, a new one if it has none. It returns nil if there is no room for another door,
-// because there are most of them already, and those that it looks at are closed.
+// open returns the door of a key, a new one if it has none. It returns nil if there is no room for
+// another door, because there are most of them already, and those that it looks at are closed.
 func (sh *shard) open(now int64, key string, most int) *door {
 	if d := sh.doors[key]; d != nil {
 		return d
@@ -58,8 +58,8 @@ func (sh *shard) open(now int64, key string, most int) *door {
 	return d
 }
 
-// sweepDoors drops some doors that have expired. If there are most of them, it also looks for one that is not
-// closed, and drops that: a flood of other ids ends no ban.
+// sweepDoors drops some doors that have expired. If there are most of them, it also looks for one
+// that is not closed, and drops that: a flood of other ids ends no ban.
 func (sh *shard) sweepDoors(now int64, most int) {
 	looks := 0
 	for key, d := range sh.doors {

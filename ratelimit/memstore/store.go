@@ -40,8 +40,9 @@ const DefaultMaxKeys = 1 << 20
 // place of one that is about to expire, whose id then has its whole count again: raise it where more ids than that call
 // within the longest window.
 //
-// The store also keeps bans, and denials that may lead to bans, for at most n other keys. Beyond that, a new denial takes
-// the place of other denials, never that of a ban. Denials of new ids are not counted while there is no room for them.
+// The store also keeps bans, and denials that may lead to bans, for at most n other keys. Beyond
+// that, a new denial takes the place of other denials, never that of a ban. Denials of new ids are
+// not counted while there is no room for them.
 //
 // Memory grows with the keys that are there, by doubling: while one of the store's 64 parts copies its keys, calls of that part wait, for less than
 // 1 ms at the default, and in proportion to n: for some 95 ms where n is 16 million.

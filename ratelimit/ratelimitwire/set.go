@@ -32,8 +32,8 @@ func ProvideStore(client redis.UniversalClient) (store.Store, error) {
 	return s, nil
 }
 
-// ProvideLocks returns a store of locks over client. Its clean-up closes the store, which listens on a connection of its
-// own once a call has waited.
+// ProvideLocks returns a store of locks over client. Its clean-up closes the store, which listens
+// on a connection of its own once a call has waited.
 func ProvideLocks(client redis.UniversalClient) (lock.Store, func(), error) {
 	s, err := redislock.New(client)
 	if err != nil {

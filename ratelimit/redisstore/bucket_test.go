@@ -151,8 +151,8 @@ func TestForeignStrings(t *testing.T) {
 	}
 }
 
-// TestForeignCounts tests that a fixed window refuses a count that is no number of units, and a sliding log
-// a member that is no number.
+// TestForeignCounts tests that a fixed window refuses a count that is no number of units, and a
+// sliding log a member that is no number.
 func TestForeignCounts(t *testing.T) {
 	client := redistest.Standalone(t).Client(t)
 	s, p, ctx := newStore(t, client), redistest.Prefix(t), context.Background()

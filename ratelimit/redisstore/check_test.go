@@ -116,7 +116,8 @@ func TestCheckOfTimeouts(t *testing.T) {
 	}
 }
 
-// TestCheckOfTimeoutsOfManyServers holds that the options of a Cluster's client are looked at as well.
+// TestCheckOfTimeoutsOfManyServers holds that the options of a Cluster's client are looked at as
+// well.
 func TestCheckOfTimeoutsOfManyServers(t *testing.T) {
 	cluster := redistest.NewCluster(t).Client(t, suits, func(o *redis.ClusterOptions) { o.ReadTimeout, o.WriteTimeout = 5*time.Second, time.Hour })
 	checked(t, newStore(t, cluster), nil, "(WriteTimeout is 1h0m0s)", "ReadTimeout is 5s, where a call may last 10s")

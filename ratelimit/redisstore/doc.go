@@ -1,4 +1,5 @@
-// Package redisstore decides limits in Redis: standalone, Sentinel or Cluster, version 6.2 or later.
+// Package redisstore decides limits in Redis: standalone, Sentinel or Cluster, version 6.2 or
+// later.
 //
 // [New] takes the program's own client, changes none of its options and never closes it.
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// TestReplyOfAnotherCall tests that a decision does not accept the reply of another call, and that the
-// connections that are out of step are closed.
+// TestReplyOfAnotherCall tests that a decision does not accept the reply of another call, and that
+// the connections that are out of step are closed.
 func TestReplyOfAnotherCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, *outofstep.Faults) redis.UniversalClient{

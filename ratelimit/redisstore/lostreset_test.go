@@ -13,8 +13,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// TestLostRepliesOfChanges tests that a reset, a ban and a give-back are indeterminate if the server may have
-// executed them, however the last sending ended.
+// TestLostRepliesOfChanges tests that a reset, a ban and a give-back are indeterminate if the
+// server may have executed them, however the last sending ended.
 func TestLostRepliesOfChanges(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)

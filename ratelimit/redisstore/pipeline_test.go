@@ -124,7 +124,8 @@ func TestPipelineOfMovedSlots(t *testing.T) {
 	}
 }
 
-// Crowds at a Cluster are admitted to the count exactly, of one hash tag as of many, whatever else shares their pipelines.
+// Crowds at a Cluster are admitted to the count exactly, of one hash tag as of many, whatever else
+// shares their pipelines.
 func TestPipelinesAreExact(t *testing.T) {
 	t.Parallel()
 	const callers, times = 256, 5

@@ -67,7 +67,8 @@ func memcached(conn net.Conn) {
 	}
 }
 
-// TestSomethingElseListens holds that calls and the check say that it is not Redis that answers, and what it says.
+// TestSomethingElseListens holds that calls and the check say that it is not Redis that answers,
+// and what it says.
 func TestSomethingElseListens(t *testing.T) {
 	for name, test := range map[string]struct {
 		serve func(net.Conn)
@@ -90,8 +91,8 @@ func TestSomethingElseListens(t *testing.T) {
 	}
 }
 
-// TestRefusedWhileConnecting holds that options which the server refuses on each new connection are for somebody to mend, and that a
-// permission which only they need is named.
+// TestRefusedWhileConnecting holds that options which the server refuses on each new connection are
+// for somebody to mend, and that a permission which only they need is named.
 func TestRefusedWhileConnecting(t *testing.T) {
 	server, node := redistest.Start(t), redistest.NewCluster(t).Masters[0]
 	as(t, server, acl)

@@ -45,8 +45,8 @@ func (s *Store) Budget() time.Duration { return s.budget }
 // Of a client that is none of go-redis's, nor embeds a *redis.Client, it is not known whether all keys are at one server: each key is then
 // asked for by itself, which is right of any client and costs a script for each limit of a call.
 //
-// New refuses a *redis.Ring. A Ring moves the keys of a server that is down to other servers, where their counts
-// start at 0: use a Cluster.
+// New refuses a *redis.Ring. A Ring moves the keys of a server that is down to other servers, where
+// their counts start at 0: use a Cluster.
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
 		client: client,
@@ -132,7 +132,8 @@ func (s *Store) Take(ctx context.Context, requests []store.Request, detail bool,
 	}
 }
 
-// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as soon as it is known which has which key.
+// laneOf is the lane in which d is decided, nil where it goes by itself: each server has one, as
+// soon as it is known which has which key.
 func (s *Store) laneOf(d *decision) *lane {
 	if s.group == nil || s.most == 1 || d.requests[0].Key == "" || s.split(d.requests) != nil {
 		return s.lane

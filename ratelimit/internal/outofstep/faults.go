@@ -8,9 +8,10 @@ import (
 	"sync"
 )
 
-// Faults dials connections to Redis. Once armed, each of them answers its next script with the reply to the
-// script that any of them answered last before, and each later command with the reply to the command before
-// it. A faulty proxy does so. Faults is safe for concurrent use; the zero Faults is not armed.
+// Faults dials connections to Redis. Once armed, each of them answers its next script with the
+// reply to the script that any of them answered last before, and each later command with the reply
+// to the command before it. A faulty proxy does so. Faults is safe for concurrent use; the zero
+// Faults is not armed.
 type Faults struct {
 	mu    sync.Mutex
 	reply []byte // to the script that was answered last

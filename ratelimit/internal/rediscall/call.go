@@ -37,16 +37,17 @@ const (
 	insist    = 500 * time.Millisecond // for which a call is sent again that may not be repeated, if its context lasts so long: who has refused it for longer will for a while
 )
 
-// Call is one run of a script that returns integers, or of a command that returns one. It is run once.
+// Call is one run of a script that returns integers, or of a command that returns one. It is run
+// once.
 type Call struct {
 	Package string // whose errors its errors are
 	Client  redis.UniversalClient
 	Script  Script // the zero Script is none: Words are a command's then
 	// Words are those of the command: two places that are Run's, the number of keys, the keys, the arguments.
 	Words []any
-	// Nonce is a number that the script returns before its reply: [NewNonce]. A reply without it belongs to another
-	// call, as after an error of a proxy or of the client. 0 is for commands, which return no nonce: theirs is one
-	// integer.
+	// Nonce is a number that the script returns before its reply: [NewNonce]. A reply without it
+	// belongs to another call, as after an error of a proxy or of the client. 0 is for commands,
+	// which return no nonce: theirs is one integer.
 	Nonce uint64
 	// MayRepeat says that executing the script twice does what executing it once does.
 	MayRepeat bool
@@ -236,9 +237,9 @@ func NewNonce() uint64 { return 1e13 + rand.Uint64N(9e13) }
 // errForeignReply is the error of a call that read the reply of another one.
 var errForeignReply = errors.New("the reply belongs to another call")
 
-// own returns a reply without its nonce, or an error if the reply has another one. The connection that
-// carried it is closed then, with all that are idle and out of step. The reply is nil if a hook of the client
-// dropped the command.
+// own returns a reply without its nonce, or an error if the reply has another one. The connection
+// that carried it is closed then, with all that are idle and out of step. The reply is nil if a
+// hook of the client dropped the command.
 func (c *Call) own(reply []int64, err error) ([]int64, error) {
 	if err != nil || c.blank || reply == nil {
 		return nil, err

@@ -85,8 +85,8 @@ func idle(p pool) (n [2]uint32) {
 	return n
 }
 
-// closeForeign closes, in a goroutine that ends within a second, idle connections of a client on which
-// replies do not belong to the commands before them.
+// closeForeign closes, in a goroutine that ends within a second, idle connections of a client on
+// which replies do not belong to the commands before them.
 func (s *Server) closeForeign(client redis.UniversalClient) {
 	var p pool
 	if s != nil {
@@ -106,8 +106,8 @@ func (s *Server) closeForeign(client redis.UniversalClient) {
 	}()
 }
 
-// ask sends a PING with a text on as many connections at once as are idle. The client closes those on which
-// that text does not come back in time.
+// ask sends a PING with a text on as many connections at once as are idle. The client closes those
+// on which that text does not come back in time.
 func ask(p pool, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -134,8 +134,9 @@ func alone(client *redis.Client) func(context.Context, redis.Cmder) error {
 	}
 }
 
-// echoed is a writer that fails unless what it gets is the reply that it wants, or an error of the server, such
-// as that of a user without the permission. The client closes a connection whose reply cannot be written.
+// echoed is a writer that fails unless what it gets is the reply that it wants, or an error of the
+// server, such as that of a user without the permission. The client closes a connection whose reply
+// cannot be written.
 type echoed struct{ want string }
 
 func (e *echoed) Write(p []byte) (int, error) {

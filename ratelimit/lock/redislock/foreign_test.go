@@ -15,8 +15,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// TestReplyOfAnotherCall tests that an acquisition does not accept the reply of another one: a lock that one
-// owner has is not given to others.
+// TestReplyOfAnotherCall tests that an acquisition does not accept the reply of another one: a lock
+// that one owner has is not given to others.
 func TestReplyOfAnotherCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Standalone(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/rlgen/rlgen/ratelimit/storetest/redistest"
 )
 
-// TestTokensOutliveLeases tests that a token's key lives five minutes longer than the lease, also if the lease is
-// renewed or taken again, and that tokens grow when the key is lost.
+// TestTokensOutliveLeases tests that a token's key lives five minutes longer than the lease, also
+// if the lease is renewed or taken again, and that tokens grow when the key is lost.
 func TestTokensOutliveLeases(t *testing.T) {
 	t.Parallel()
 	client, ctx := redistest.Standalone(t).Client(t), context.Background()
